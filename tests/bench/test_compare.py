@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/compare tells, and when it fails."""
+"""The output and the exit status of bench/compare."""
 
 import os
 import subprocess

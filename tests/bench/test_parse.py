@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the clients print, and what they are told."""
+"""The parsers of the clients' output, and the clients' command lines."""
 
 import json
 import os

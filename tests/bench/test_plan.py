@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds within the time, repeats of noisy points, ratios of what was kept, missing peers."""
+"""Rounds within the time, repeats of noisy points, ratios of the kept values, missing peers."""
 
 import time
 
@@ -12,7 +12,7 @@ tap = Tap()
 
 
 def scripted(*answers):
-    """A measurement that gives these, one after the other."""
+    """A measurement that returns these answers in order."""
     left = list(answers)
 
     def measure():

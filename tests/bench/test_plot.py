@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots are well-formed, hold what was measured, and stay inside their frame."""
+"""The plots are well-formed, contain the measured values, and stay inside their frame."""
 
 import re
 import xml.etree.ElementTree as xml
@@ -17,7 +17,7 @@ def texts(svg):
 
 
 def is_inside(svg):
-    """Every coordinate lies on the canvas."""
+    """True when every coordinate is on the canvas."""
     root = xml.fromstring(svg)
     width, height = (float(v) for v in root.get('viewBox').split()[2:])
     for e in root.iter():

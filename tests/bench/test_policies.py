@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/policies, as short as it can be: links do what they are told, the report holds what was measured.
-No figure is judged here: the machine may be busy.
+"""The shortest run of bench/policies: links delay and stall as configured, the report has the measured values.
+No figure is judged: the machine may be busy.
 
     test_policies.py WEFT PROGRAMS
 """
@@ -46,7 +46,7 @@ def main():
     tap.ok(turns[0]['latency_us'] > 400, 'and the other has its delay', why=turns)
     tap.eq(sorted(policy['results']), ['latency', 'queue-depth', 'round-robin'], 'every policy had its turn')
     without, with_hedge = (hedge['results'][name][0] for name in ('without', 'with'))
-    # 500 a second, every second one on that link: some are sent in the first 5 ms of a stall.
+    # 500 reads a second, every second one on that link: some are sent in the first 5 ms of a stall.
     tap.ok(without['read']['latency_us']['max'] > 15000, 'the link that stalls stalls', why=without['read'])
     tap.ok('hedge' in with_hedge and 'hedge' not in without, 'reads are hedged in one of two')
     leftover = subprocess.run(['ip', 'netns', 'list'], capture_output=True, text=True).stdout

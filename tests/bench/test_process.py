@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes: counted, parked, told about when they fail, and gone at the end."""
+"""Processes are counted, parked, reported when they fail, and gone at the end."""
 
 import os
 import signal

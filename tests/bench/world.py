@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the bench share: the library's path, and a bench that never runs anything."""
+"""Shared by the tests of the bench: the library's path, and a bench that never runs a program."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ def options(**more):
 
 
 def fake_bench(missing=(), **more):
-    """A Bench whose programs are said to exist, except those in missing: spdk, echo, fio, rate."""
+    """A Bench that finds all programs except those in missing: spdk, echo, fio, rate."""
     bench = bench_lib.Bench.__new__(bench_lib.Bench)
     bench.options = options(**more)
     bench.cpus = machine.Cpus({0, 1})

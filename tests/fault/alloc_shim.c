@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the Nth malloc, calloc, realloc or strdup of a program's main thread fail: N is the first
- * number of the file $WEFT_FAIL_ALLOC, which is mapped and counted down; at 0 nothing is counted.
- * The test writes N, asks the program for something and reads what is left. Loaded with LD_PRELOAD.
+ * Makes the Nth malloc, calloc, realloc or strdup of a program's main thread fail. N is the first
+ * number of the mapped file $WEFT_FAIL_ALLOC and is counted down; at 0 nothing is counted. The test
+ * writes N, sends the program a request and reads what is left of N. Loaded with LD_PRELOAD.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,7 +66,7 @@ void *realloc(void *memory, size_t len_bytes)
 	return is_the_one() ? NULL : next(memory, len_bytes);
 }
 
-/* The sanitizers have a strdup of their own that does not come by malloc. */
+/* The sanitizers' own strdup does not call malloc. */
 char *strdup(const char *text)
 {
 	size_t len_bytes = strlen(text) + 1;

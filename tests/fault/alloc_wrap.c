@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations that fail when they are told to; see alloc_wrap.h. The simulator's memory is left out
- * by defining its two functions here too. mmap is mmap64 as meson compiles it. One thread.
+ * Implements alloc_wrap.h. The simulator's memory is not counted: this file defines its two
+ * functions too. mmap is mmap64 as meson compiles it. One thread.
  */
 #include "alloc_wrap.h"
 
@@ -58,7 +58,7 @@ void *sim_realloc(void *memory, size_t len_bytes)
 	return memory;
 }
 
-/* ---- everybody else's ----------------------------------------------------------------------- */
+/* ---- all other memory ----------------------------------------------------------------------- */
 
 static bool must_fail(void)
 {
@@ -80,7 +80,7 @@ static void *keep(void *memory)
 
 static void forget(const void *memory)
 {
-	/* Youngest first: that is where most are found. */
+	/* Search from the youngest: most allocations are freed soon. */
 	for (unsigned i = live_count; memory && i-- > 0;) {
 		if (live[i] == memory) {
 			live[i] = live[--live_count];

@@ -2,19 +2,19 @@
 /*
  * Loaded into `weft serve` by LD_PRELOAD: kills the process at the Nth change to the store's files,
  * for test_store_crash.py and test_grow_crash.py. Changes are writes, syncs, truncations, renames
- * and deletions of files named weft.db* or image* in $WEFT_CRASH_DIR; what rings write does not
- * come by here. N is $WEFT_CRASH_AT, 0 for never. A write that is killed is
- * torn: its first half is done.
+ * and deletions of files named weft.db* or image* in $WEFT_CRASH_DIR. Writes by io_uring are not
+ * seen. N is $WEFT_CRASH_AT, 0 for never. A killed write is torn: its first half is done.
  *
- * While the file $WEFT_CRASH_FULL exists, the disk is full: every write fails, but for as many of
- * the first ones as the file says (nothing: none).
+ * While the file $WEFT_CRASH_FULL exists, the disk is full: every write fails, except the first
+ * ones, whose number is in the file (empty: 0).
  *
- * With $WEFT_CRASH_POWER=1 the machine loses power with it: what was written since the file's last
- * sync is undone first. At an orderly end the number of changes goes to $WEFT_CRASH_COUNT.
+ * With $WEFT_CRASH_POWER=1 the machine loses power at the kill: what was written since the file's
+ * last sync is undone first. At an orderly end the number of changes is written to
+ * $WEFT_CRASH_COUNT.
  *
- * The store's files are changed by one thread, the control thread; the others only pass through.
+ * Only the control thread changes the store's files; calls of other threads are passed through.
  */
-/* The names as they are: with it, pwrite would be another name of pwrite64. */
+/* Without this, pwrite would be another name of pwrite64. */
 #undef _FILE_OFFSET_BITS
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@
 
 #define SHIM_UNDO_MAX 65536
 
-/* What a file was before a write or a truncation that is not synced yet. */
+/* Part of a file before a write or a truncation that is not synced yet. */
 struct undo {
 	char path[PATH_MAX];
 	off_t size_bytes;
@@ -48,7 +48,7 @@ static struct {
 	unsigned long count;
 	struct undo *undos[SHIM_UNDO_MAX];
 	size_t undo_count;
-	struct stat full; /* the file of the full disk that was looked at last */
+	struct stat full; /* of $WEFT_CRASH_FULL when it was last read */
 	unsigned long full_after;
 	ssize_t (*pwrite)(int, const void *, size_t, off_t);
 	ssize_t (*write)(int, const void *, size_t);
@@ -145,7 +145,7 @@ static void die(void)
 		pause();
 }
 
-/* True: this is the one. */
+/* True for the change at which the process is killed. */
 static bool count_one(void)
 {
 	return ++shim.count == shim.kill_at;
@@ -189,7 +189,7 @@ static void undo_drop(const char *path)
 	shim.undo_count = kept;
 }
 
-/* How many writes a new file of a full disk lets pass. */
+/* Number of writes that succeed before the disk is full. */
 static unsigned long full_read(const char *path)
 {
 	char text[32] = "";

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A disk whose kernel takes buffered writes that it cannot write back, and an attached disk that has made such
-writes: a file system on a loop device whose own store is full. Needs root, loop devices and mkfs.ext2.
+A disk whose kernel acknowledges buffered writes and cannot write them back: a file system on a loop device whose
+own store is full. Also an attached disk that has made such writes. Needs root, loop devices and mkfs.ext2.
 """
 
 import os
@@ -15,13 +15,13 @@ import nbd  # noqa: E402
 import target  # noqa: E402
 from test_attach import Attach  # noqa: E402
 
-BLOCK = 512  # less than the device's: no direct I/O
+BLOCK = 512  # smaller than the device's, so that direct I/O is impossible
 PIECE = 65536
 IMAGE_MIB = 32
 
 
 def why_not():
-    """Why such a disk cannot be made here, or None."""
+    """Returns the reason why the disk cannot be made here, or None."""
     if os.geteuid() == 0 and shutil.which('mkfs.ext2') and os.path.exists('/dev/loop-control'):
         return None
     return 'needs root, loop devices and mkfs.ext2'
@@ -32,7 +32,7 @@ def run(*words):
 
 
 class Disk:
-    """A file system of 64 MiB whose store, a tmpfs, has room for 300 KiB more than it takes."""
+    """A file system of 64 MiB on a tmpfs with only 300 KiB of free room."""
 
     def __init__(self, folder):
         self.tmpfs, self.mount = os.path.join(folder, 'tmpfs'), os.path.join(folder, 'disk')
@@ -69,7 +69,7 @@ class Disk:
 
 
 class Writer:
-    """An attached disk that has written what the kernel will lose, and has not flushed."""
+    """An attached disk with writes that the kernel will lose and that it has not flushed."""
 
     def __init__(self, t, port, nqn):
         target.NQN = nqn

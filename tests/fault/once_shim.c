@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes one mkdir of a program fail: the next one after the file $WEFT_FAIL_ONCE has appeared,
- * which it removes. Loaded with LD_PRELOAD. A target asks for the folders of its pools whenever it
- * builds a configuration, so that one build fails and the next one does not.
+ * Makes one mkdir of a program fail: the next one after the file $WEFT_FAIL_ONCE has appeared. The
+ * failing mkdir removes the file. Loaded with LD_PRELOAD. A target creates the folders of its pools
+ * for every configuration that it builds, so that one build fails and the next one succeeds.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of the fault tests: simulator, target, host, and the model of the blocks. One thread.
- * What happens on it is in scene_script.c.
+ * The scene of the fault tests: simulator, target, host, and the model of the blocks. The steps
+ * played in it are in scene_script.c. One thread.
  */
 #include "scene.h"
 
@@ -65,7 +65,7 @@ int scene_block_value(const struct scene *scene, uint32_t nsid, uint32_t block)
 	return value;
 }
 
-/* How much of a change that failed took place. */
+/* A failed change may have written all, half or none of its blocks. */
 static void model_change_failed(struct scene_cmd *cmd)
 {
 	struct scene *scene = cmd->scene;
@@ -166,7 +166,7 @@ void scene_wait_cmds(struct scene *scene)
 
 /* ---- the target ----------------------------------------------------------------------------- */
 
-/* One reservation is all that is kept but for health and events, which nobody asks for. */
+/* Keeps the reservation only. Health and events are accepted and dropped: no step recalls them. */
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
 {
 	struct scene *scene = arg;
@@ -185,7 +185,7 @@ static int recall(void *arg, const char *kind, const char *key, void **ret_value
 	return -ENOENT;
 }
 
-/* Control says yes to everything and does nothing. */
+/* The control reactor accepts every management command and changes nothing. */
 static void on_manage(void *arg, struct manage_request *request)
 {
 	request->result_nsid = SCENE_NS_COUNT + 1;
@@ -203,7 +203,7 @@ int scene_target_create(struct scene *scene)
 		.keeper = {keep, recall, scene},
 		.manage = on_manage,
 		.manage_arg = scene,
-		/* So few that commands wait for each other's. */
+		/* few, so that commands wait for buffers */
 		.buf_counts = {2, 1, 1},
 	};
 	int res;
@@ -223,8 +223,8 @@ static int store_open(struct scene *scene, unsigned index)
 
 	if (scene->stores[index])
 		return 0;
-	/* The second one takes its time, so that connections end while it works, and is so slow to
-	 * zero that there is something to abort. */
+	/* The second namespace is slow, so that connections end while commands run, and slower
+	 * still at zeroing, so that a command is left to abort. */
 	if (index == 1 && scene->options.file)
 		snprintf(inner, sizeof(inner), "file:%s,size=%u", scene->options.file,
 			 SCENE_BLOCKS * SCENE_BLOCK_BYTES);
@@ -270,7 +270,7 @@ static struct subsystem *subsystem_make(struct scene *scene, unsigned ns_count)
 	return subsystem;
 }
 
-/* NULL when memory ran out in the code under test. */
+/* NULL when an allocation of the code under test failed. */
 static struct snapshot *snapshot_make(struct scene *scene, unsigned ns_count)
 {
 	struct snapshot *snapshot;
@@ -291,7 +291,7 @@ static struct snapshot *snapshot_make(struct scene *scene, unsigned ns_count)
 	snapshot->subsystems[0] = subsystem_make(scene, ns_count);
 	snapshot->subsystem_count = 1;
 	snapshot->ports = sim_alloc(2 * sizeof(struct port));
-	/* The second configuration has a second port, which must not stay when it fails. */
+	/* The second configuration has a second port, which must not stay when applying fails. */
 	snapshot->port_count = ns_count == SCENE_NS_COUNT ? 2 : 1;
 	for (unsigned i = 0; i < snapshot->port_count; i++) {
 		port = &snapshot->ports[i];
@@ -333,7 +333,7 @@ int scene_apply(struct scene *scene, unsigned ns_count)
 	if (!snapshot)
 		return -ENOMEM;
 	scene_wait(scene, is_applying);
-	/* All or nothing. */
+	/* A configuration is applied as a whole or not at all. */
 	if (scene->apply_result == 0) {
 		SCENE_EXPECT(scene, target_snapshot(scene->target) == snapshot);
 		SCENE_EXPECT(scene, target_port_addr(scene->target, 1, &scene->addr) == 0);
@@ -405,7 +405,7 @@ static void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error *
 	SCENE_EXPECT(scene, !scene->is_lost);
 	scene->is_lost = true;
 	scene->figures.losses++;
-	/* Every command has had its answer. */
+	/* All commands have completed before the loss is reported. */
 	SCENE_EXPECT(scene, scene->done_count == scene->submitted_count);
 }
 
@@ -490,7 +490,7 @@ void scene_forget_lost(struct scene *scene)
 {
 	if (!scene->ctrl)
 		return;
-	/* A command that failed for want of a path means that the loss is about to be told. */
+	/* After a Host Pathing Error the loss is about to be reported. */
 	if (scene->pathing_errors > 0 && !scene->is_lost)
 		scene_wait(scene, is_not_lost);
 	scene->pathing_errors = 0;
@@ -498,7 +498,7 @@ void scene_forget_lost(struct scene *scene)
 		scene_disconnect(scene);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- a whole play --------------------------------------------------------------------------- */
 
 static struct reactor *reactor_make(unsigned index)
 {

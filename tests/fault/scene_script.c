@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The script of the fault tests: a target is created and configured, a host connects, writes,
- * reads, compares, releases, is told of a new namespace, does what scene_special.c has, asks
- * discovery, aborts, leaves; a second connection finds everything that was acknowledged; the target
- * shuts down. One thread.
+ * The script of the fault tests. A target is created and configured; a host connects, writes,
+ * reads, compares, deallocates, is notified of a new namespace, sends the commands of
+ * scene_special.c, reads the discovery log, aborts and disconnects; a second connection finds
+ * everything that was acknowledged; the target shuts down. One thread.
  *
- * A step that fails to set something up is tried again, once: the failures that the programs make
- * happen once, so the second try must succeed.
+ * A failed set-up step is tried once more: the programs make one thing fail once, so the second try
+ * must succeed.
  */
 #include "scene.h"
 
@@ -84,7 +84,7 @@ static void count_entry(struct scene *scene, const struct log_error_entry *entry
 	scene->figures.logged_nsid = entry->nsid;
 }
 
-/* The error log is the controller's, so it is read before each farewell. */
+/* The error log belongs to the controller, so it is read before each disconnect. */
 static void read_logs(struct scene *scene)
 {
 	struct scene_cmd *smart_cmd = scene_cmd(scene, 0, 0);
@@ -134,7 +134,7 @@ static void step_connect(struct scene *scene)
 	scene_have_ctrl(scene);
 }
 
-/* In the capsule and by R2T, both namespaces, both queues, overlapping nothing. */
+/* In the capsule and by R2T, on both namespaces and both queues, without overlaps. */
 static void step_write(struct scene *scene)
 {
 	if (!scene_have_ctrl(scene))
@@ -150,7 +150,7 @@ static void step_write(struct scene *scene)
 	scene_wait_cmds(scene);
 }
 
-/* More on one queue than there are buffers: what arrives behind has to be kept. */
+/* More commands on one queue than the pool has buffers: the rest must wait. */
 static void step_burst(struct scene *scene)
 {
 	if (!scene_have_ctrl(scene))
@@ -181,7 +181,7 @@ static struct scene_cmd *compare(struct scene *scene, unsigned index, uint32_t n
 	return cmd;
 }
 
-/* Equal ones succeed, one that differs fails. */
+/* Compares of equal data succeed, one of different data fails. */
 static void step_compare(struct scene *scene)
 {
 	struct scene_cmd *same[2] = {NULL, NULL};
@@ -211,7 +211,7 @@ static void step_release(struct scene *scene)
 
 	if (!scene_have_ctrl(scene))
 		return;
-	/* Two commands of one range each, so that the model knows what failed. */
+	/* Two commands of one range each, so that the model knows which one failed. */
 	for (unsigned i = 0; i < 2; i++) {
 		cmd = scene_cmd(scene, i, i + 1);
 		cmd->first_block = (uint32_t)ranges[i].first_block;
@@ -244,7 +244,7 @@ static bool is_without_event(void *arg)
 	return scene->figures.events == 0 && !scene->is_lost;
 }
 
-/* A third namespace; the host is told, unless its controller is gone. */
+/* Adds a third namespace. The host gets an event, unless its controller is lost. */
 static void step_second_apply(struct scene *scene)
 {
 	struct scene_cmd *cmd;
@@ -282,14 +282,14 @@ static void step_discovery(struct scene *scene)
 	scene_wait_cmds(scene);
 	if (nvme_status_is_ok(cmd->cmd.status)) {
 		log_discovery_header_decode(cmd->data, &header);
-		/* Two ports, each with the subsystem and itself. */
+		/* Two ports, each with the subsystem and the discovery subsystem. */
 		SCENE_EXPECT(scene, header.entry_count >= 2);
 	}
 	scene_forget_lost(scene);
 	scene_disconnect(scene);
 }
 
-/* Zeroing the slow namespace takes 20 ms, which is long enough to be aborted. */
+/* Zeroing the slow namespace takes 20 ms: long enough to be aborted. */
 static void step_abort(struct scene *scene)
 {
 	struct scene_cmd *victim, *abort;
@@ -319,7 +319,7 @@ static void step_abort(struct scene *scene)
 	scene->figures.aborted += nvme_status_same(victim->cmd.status, NVME_SC_ABORT_REQUESTED);
 }
 
-/* A fresh connection finds what was acknowledged; a read that failed is repeated. */
+/* A new connection finds what was acknowledged. A failed read is repeated. */
 static void step_verify(struct scene *scene)
 {
 	say_farewell(scene);
@@ -381,7 +381,7 @@ void scene_script(struct scene *scene)
 	for (unsigned i = 0; i < ARRAY_LEN(steps); i++) {
 		scene->step = steps[i].name;
 		steps[i].run(scene);
-		/* A step that hung or could not be set up ends the play: it is reported. */
+		/* A step that hangs or fails twice is reported and ends the play. */
 		if (scene->complaints > 0)
 			return;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of the script that go by way of the control reactor: reservations, bad blocks, Copy,
- * commands that change the configuration, features and logs of what is kept. One thread.
+ * The steps of the script that the control reactor handles: reservations, bad blocks, Copy,
+ * commands that change the configuration, features, kept logs. One thread.
  *
- * Each command is sent again when it failed, once: it must then succeed, whatever the failed one
- * has done. All use the first namespace, which is memory and never fails by itself.
+ * A failed command is sent once more and must then succeed, whatever the failed one has done. All
+ * commands use the first namespace, which is in memory and never fails by itself.
  */
 #include "scene.h"
 
@@ -19,10 +19,10 @@
 
 #define SPECIAL_KEY 0x5eedull
 
-/* Fills the command; false: it would say nothing, so that it is left out. */
+/* Fills in the command. False: the command would have no effect and is left out. */
 typedef bool (*special_fn)(struct scene_cmd *cmd);
 
-/* -1: the admin queue. */
+/* queue -1: the admin queue. */
 static void special(struct scene *scene, special_fn fill, int queue)
 {
 	for (unsigned tries = 0; tries < 2; tries++) {
@@ -73,7 +73,7 @@ static bool fill_acquire(struct scene_cmd *cmd)
 	return true;
 }
 
-/* Of its own reservation, which stays its own with another type. */
+/* The holder preempts its own reservation to change the type. */
 static bool fill_preempt(struct scene_cmd *cmd)
 {
 	struct acquire_cmd acquire = {.action = ACQUIRE_PREEMPT_AND_ABORT,
@@ -187,7 +187,7 @@ static bool fill_heal_dsm(struct scene_cmd *cmd)
 	return true;
 }
 
-/* Twice the block 0, over blocks that are marked bad. */
+/* Copies block 0 twice, over blocks that are marked bad. */
 static bool fill_copy(struct scene_cmd *cmd)
 {
 	static const struct copy_range range = {.first_block = 0, .block_count = 1};
@@ -229,7 +229,7 @@ static bool fill_cancel(struct scene_cmd *cmd)
 	return true;
 }
 
-/* Marks that stay are found by the read of everything at the end. */
+/* The read of everything at the end finds marks that were not removed. */
 void scene_step_bad_blocks(struct scene *scene)
 {
 	special(scene, fill_uncorrectable, 0);
@@ -238,7 +238,7 @@ void scene_step_bad_blocks(struct scene *scene)
 	special(scene, fill_heal_dsm, 0);
 	special(scene, fill_uncorrectable, 1);
 	special(scene, fill_copy, 0);
-	special(scene, fill_heal, 0); /* where there was nothing to copy */
+	special(scene, fill_heal, 0); /* in case fill_copy was left out */
 	special(scene, fill_verify, 1);
 	special(scene, fill_flush_all, 0);
 	special(scene, fill_cancel, 0);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A `weft serve` for the tests of its store: in a folder of its own, driven over the REST API on its
-Unix socket, with the shim that kills it or fills its disk (crash_shim.c) loaded on request.
+A `weft serve` for the tests of its store: in a folder of its own, driven over the REST API on its Unix socket, on
+request with the shim that kills it or fills its disk (crash_shim.c).
 
-The binary comes from $WEFT, the shim from $WEFT_SHIM, the number of reactors is 1.
+The binary comes from $WEFT, the shim from $WEFT_SHIM. One reactor.
 """
 
 import http.client
@@ -27,7 +27,7 @@ START_TIMEOUT_S = 60.0
 ALARMS = wire_target.ALARMS
 NQN = 'nqn.2026-11.io.weft:crash-%s'
 DEFAULT_NQN = 'nqn.2026-11.io.weft:default'
-RESERVE = 'RESERVE'  # not of the API: a host's commands
+RESERVE = 'RESERVE'  # no API method: commands of a host
 KEY = 0x5745465400000001
 
 
@@ -70,12 +70,12 @@ class World:
             env.update(LD_PRELOAD=os.environ['WEFT_SHIM'], WEFT_CRASH_DIR=self.state,
                        WEFT_CRASH_AT=str(kill_at), WEFT_CRASH_POWER='1' if loses_power else '0',
                        WEFT_CRASH_FULL=self.full_path, WEFT_CRASH_COUNT=self.count_path)
-            # The sanitizer wants to come first, which it need not.
+            # The sanitizer insists on being loaded first, which is not needed.
             env['ASAN_OPTIONS'] = env.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
         return env
 
     def start(self, kill_at=0, loses_power=False, shim=True):
-        """False: it has ended instead."""
+        """Returns False when the target has ended instead."""
         with open(self.log_path, 'wb') as log, open(self.out_path, 'wb') as out:
             self.process = subprocess.Popen(self.command(), stdout=out, stderr=log,
                                             env=self.environment(kill_at, loses_power, shim))
@@ -92,11 +92,11 @@ class World:
             return file.read()
 
     def says(self, *texts):
-        """Whether the log has all of them, soon: a thread of its own writes it."""
+        """True when the log has all of the texts. Polls: the log is written by a thread of its own."""
         return poll(lambda: all(text in self.log() for text in texts))
 
     def call(self, method, path, body=None):
-        """(status, answer) of the API; Gone when the target ended first."""
+        """Returns (status, answer) of the API. Raises Gone when the target ended before the answer."""
         conn = UnixConnection(os.path.join(self.state, 'weft.sock'))
         try:
             conn.request(method, path, body=None if body is None else json.dumps(body),
@@ -118,7 +118,7 @@ class World:
             raise RuntimeError('%s %s: %d %s' % (method, path, status, answer))
 
     def reserve(self):
-        """Registers with CPTPL, "persist through power loss", and acquires."""
+        """Registers with CPTPL ("persist through power loss") and acquires."""
         try:
             with nvmetcp.Host(('127.0.0.1', self.port), DEFAULT_NQN) as host:
                 queue = host.queue()
@@ -131,7 +131,7 @@ class World:
             raise Gone(str(error)) from error
 
     def is_reserved(self):
-        """Reservation Report, extended: one registrant, who holds it, with our key."""
+        """Reservation Report, extended: the only registrant is the holder, with KEY."""
         with nvmetcp.Host(('127.0.0.1', self.port), DEFAULT_NQN) as host:
             cmd = host.queue().do(0x0e, nsid=1, cdw10=128 // 4 - 1, cdw11=1, read_bytes=128)
         data = bytes(cmd.data)
@@ -153,7 +153,7 @@ class World:
             return None
 
     def stop(self):
-        """The exit status."""
+        """Returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.wait_exit()
@@ -184,7 +184,7 @@ def quoted(text):
 
 
 def script():
-    """Changes of every kind, each a list of what World.change takes."""
+    """Changes of every kind, each a tuple of arguments for World.change."""
     first, second = quoted(NQN % 'a'), quoted(NQN % 'b')
     return [
         ('POST', '/v1/subsystems', {'nqn': NQN % 'a', 'allow_any_host': True}),
@@ -195,7 +195,7 @@ def script():
         ('POST', '/v1/subsystems/%s/hosts' % second, {'nqn': 'nqn.2014-08.org.example:host'}),
         ('PATCH', '/v1/subsystems/%s/namespaces/1' % first, {'media': 'mem:2M'}),
         ('DELETE', '/v1/subsystems/%s/namespaces/2' % second, None),
-        # The start made generation 1 and every change but the reservation the next one.
+        # The start made generation 1; every change except the reservation made one more.
         ('POST', '/v1/history/6/rollback', None),
         ('DELETE', '/v1/subsystems/%s' % first, None),
     ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-An ANA transition whose second step fails (by the shim: once_shim.c): the group goes back to the state
-that it had, the caller is told why, the document and what hosts see agree, now and after a restart,
-and the same transition works the next time. NVMe Base 2.1, section 8.1.1.
+The second step of an ANA transition fails (once_shim.c): the group returns to its former state, the caller gets
+the reason, the document and what hosts see agree, also after a restart, and the same transition succeeds the next
+time. NVMe Base 2.1, section 8.1.1.
 """
 
 import json
@@ -44,7 +44,7 @@ def state(host):
 
 
 def attempt(t, tgt, host, fails):
-    """Moves the group while a Write that owes its data holds the first step."""
+    """Moves the group while a Write without its data keeps the first step pending."""
     conn = host.queue(2 if fails else 3)
     owed = conn.rw(n.WRITE, 1, 0, 64, 512, bytes(32768), way='r2t', is_auto=False)
     r2t = conn.wait_r2t(owed)

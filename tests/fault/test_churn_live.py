@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Three hosts write and verify on two reactors while an operator changes everything by the REST API,
-and the target is killed in between and started again on the same state.
+Three hosts write and verify on two reactors while an operator changes everything by the REST API. Meanwhile the
+target is killed and started again on the same state.
 
-What holds: a document that was acknowledged is the one after a kill (with or without the one change
-that was under way); acknowledged writes to a namespace that stayed are there, also over kills where it
-is a file; no check fails; when all is as it was in the beginning, so is the number of descriptors.
-The seed is in $WEFT_CHURN_SEED, or fixed; $WEFT_CHURN_ROUNDS makes it longer.
+Checked: after a kill the document is the last acknowledged one, with or without the one change in flight;
+acknowledged writes to a namespace that stayed are there, for a file also after kills; no check fails; when
+everything is configured as at the start, the number of descriptors is too. The seed is $WEFT_CHURN_SEED, or
+fixed; $WEFT_CHURN_ROUNDS sets the length.
 """
 
 import os
@@ -25,9 +25,9 @@ from tap import Tap  # noqa: E402
 NQN = 'nqn.2026-11.io.weft:churn'
 SUB = '/v1/subsystems/' + store_world.quoted(NQN)
 HOSTS = ['nqn.2026-11.io.weft:churn-host%d' % i for i in range(3)]
-BLOCK, BLOCKS = 4096, 48  # of each host, in each of the two namespaces
+BLOCK, BLOCKS = 4096, 48  # per host, in each of the two namespaces
 FILE, MEMORY = 1, 2
-# Statuses that a change explains: inactive, hidden, without a path, write protected.
+# Statuses that changes cause: inactive, hidden, without a path, write protected.
 EXPLAINED = {(0, 0x02), (0, 0x0b), (3, 0x01), (3, 0x02), (3, 0x03), (0, 0x20), (0, 0x08), (0, 0x07)}
 
 
@@ -36,7 +36,7 @@ def content(host, number, lba):
 
 
 class HostThread(threading.Thread):
-    """Writes to blocks of its own and reads them back; knows what each may hold."""
+    """Writes to blocks of its own and reads them back. Keeps the contents that each block may have."""
 
     def __init__(self, world, index):
         super().__init__(daemon=True)
@@ -46,12 +46,12 @@ class HostThread(threading.Thread):
         self.held = {(nsid, lba): [bytes(BLOCK)] for nsid in (FILE, MEMORY)
                      for lba in range(index * BLOCKS, (index + 1) * BLOCKS)}
         self.wrong, self.verified, self.odd = [], 0, set()
-        self.ended = 0  # commands, whatever their status
+        self.ended = 0  # commands completed with any status
         self.must_stop = threading.Event()
         self.lock = threading.Lock()
 
     def forget_memory(self):
-        """Killed: memory is zeroes again, or has what is written to the next one."""
+        """After a kill: memory is zeroes again, or what was written to the next process."""
         with self.lock:
             for (nsid, lba), values in self.held.items():
                 if nsid == MEMORY:
@@ -64,12 +64,12 @@ class HostThread(threading.Thread):
             self.number += 1
             data = content(self.index, self.number, lba)
             with self.lock:
-                values.append(data)  # from now on it may be there
+                values.append(data)  # possible from now on
             cmd = queue.rw(nvmetcp.WRITE, nsid, lba, 1, BLOCK, data=data)
             queue.wait(cmd)
             if cmd.status == nvmetcp.OK:
                 with self.lock:
-                    # Killed since: zeroes came behind it in the list, and stay possible.
+                    # If the target was killed meanwhile, zeroes follow in the list and stay possible.
                     del values[:values.index(data)]
             return cmd.status
         cmd = queue.read(nsid, lba, 1, BLOCK)
@@ -99,7 +99,7 @@ class HostThread(threading.Thread):
 
 
 class Operator:
-    """Random changes; those that need not succeed may be refused, but never crash anything."""
+    """Random changes. Some may be refused; none may crash the target."""
 
     def __init__(self, world, rng):
         self.world, self.rng = world, rng
@@ -147,7 +147,7 @@ class Operator:
             self.change('DELETE', '/v1/ports/2')
 
     def as_before(self):
-        """What only hosts or descriptors would notice goes back."""
+        """Undoes the changes that hosts or the count of descriptors would show."""
         for nsid in range(10, 16):
             self.world.call('DELETE', '%s/namespaces/%d' % (SUB, nsid))
         for nsid in (FILE, MEMORY):
@@ -175,7 +175,7 @@ def set_up(world):
 
 
 def killed_in_a_change(world, number):
-    """The documents that may be there afterwards."""
+    """Kills the target during a change. Returns the two documents that may be in force afterwards."""
     before = world.document()
     after = world.document()
     after['subsystems'][0]['model'] = 'churn %d' % number
@@ -188,7 +188,7 @@ def killed_in_a_change(world, number):
 
     asker = threading.Thread(target=ask)
     asker.start()
-    asker.join((number % 5) * 0.0007)  # some are answered, some are not
+    asker.join((number % 5) * 0.0007)  # some changes are answered, some are not
     world.kill()
     asker.join()
     return before, after
@@ -200,7 +200,7 @@ def churn(t, world, hosts, operator, rounds):
         for _ in range(12):
             ended = sum(host.ended for host in hosts)
             operator.step()
-            # Hosts come to their turn too, as far as they may.
+            # Let hosts run commands, as far as they have access.
             wire_target.poll(lambda: sum(host.ended for host in hosts) > ended + 5, 0.05)
         allowed = killed_in_a_change(world, number)
         for host in hosts:

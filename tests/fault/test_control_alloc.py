@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The Nth allocation of the control thread fails while it handles a request of the REST API (by the
-shim: alloc_shim.c), for N = 1, 2, ... until none fails. Every request is answered, the target goes
-on, and a change is either in force as a whole or has left no trace: also in what the store kept.
+The Nth allocation of the control thread fails while it handles a request of the REST API (alloc_shim.c), for N =
+1, 2, ... until none fails. Every request is answered, the target continues, and a change is either in force as a
+whole or has left no trace, also in the store.
 """
 
 import mmap
@@ -18,14 +18,14 @@ from tap import Tap  # noqa: E402
 
 NAMESPACES = '/v1/subsystems/%s/namespaces' % target.NQN
 ANA = '/v1/ports/1/ana/1'
-# A request, and the one that takes it back.
+# A request, and the request that undoes it.
 CHANGES = (
     (('PUT', ANA, {'state': 'inaccessible'}), ('PUT', ANA, {'state': 'optimized'})),
     (('PUT', ANA, {'state': 'change'}), ('PUT', ANA, {'state': 'optimized'})),
     (('POST', NAMESPACES, {'nsid': 9, 'media': 'mem:1M'}), ('DELETE', NAMESPACES + '/9')),
     (('DELETE', NAMESPACES + '/2'), ('POST', NAMESPACES, {'nsid': 2, 'media': 'mem:1M'})),
 )
-# Asked with every one of its allocations failing: what reads and checks a document allocates once here and there.
+# Each allocation fails in turn: reading and checking a document has allocations that occur once.
 DRY_RUNS = (('POST', NAMESPACES + '?dry_run=true', {'nsid': 9, 'media': 'mem:1M'}),
             ('POST', NAMESPACES + '?dry_run=true', {'media': 'mem:1M'}),
             ('PATCH', NAMESPACES + '/2?dry_run=true', {'size': '2M'}),
@@ -56,7 +56,7 @@ class Shimmed(target.Target):
         super().start(*more)
 
     def fail(self, number):
-        """The number-th allocation from now on; 0: none."""
+        """Makes the number-th allocation from now on fail; 0: none."""
         self.count[:4] = struct.pack('=i', number)
 
     def has_failed(self):
@@ -69,7 +69,7 @@ class Shimmed(target.Target):
 
 
 def meaning(tgt):
-    """The document, without what a namespace that is made anew is given."""
+    """The document without the identities that a new namespace is given."""
     document = tgt.api().get('/v1/config').json
     for subsystem in document['subsystems']:
         subsystem['namespaces'].sort(key=lambda ns: ns['nsid'])
@@ -80,7 +80,7 @@ def meaning(tgt):
 
 
 def ask_until_none_fails(tgt, request, judge):
-    """Asks with the Nth allocation failing and calls judge(N, answer); how many failed."""
+    """Sends the request with the Nth allocation failing and calls judge(N, answer). Returns how many failed."""
     for number in range(1, ALLOCATIONS_MAX):
         tgt.fail(number)
         answer = tgt.api().call(*request)
@@ -104,7 +104,7 @@ def change(t, tgt, request, back):
             refused.append(number)
         if not is_done and answer.status not in REFUSALS:
             bad.append((number, answer.status, answer.json))
-        # A change that is in force is refused only when there is no memory left to say so.
+        # A change in force may be answered with an error only for lack of memory for the answer.
         if now != after and (now != before or is_done):
             bad.append((number, answer.status, 'is half done'))
         if now != before:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Files that somebody deletes or replaces while the target uses them. An image goes on working, and is
-gone with the process: health and log say so while the data can still be copied. A start that finds
-another file under the name warns. A state store that has lost its name takes no change, because
-none would outlive the target.
+Files that are deleted or replaced while the target uses them. A deleted image still works and is lost when the
+process ends: health and log report it while the data can still be copied. A start that finds another file under
+the name logs a warning. A state store that has lost its name refuses every change, because the change would be
+lost with the process.
 """
 
 import os
@@ -43,7 +43,7 @@ def started(t, world, what):
 
 
 def replace(image):
-    """As editors and backup programs do it: a file of the same size is renamed over it."""
+    """Renames a copy of the same size over the image, as editors and backup programs do."""
     shutil.copyfile(image, image + '.new')
     os.rename(image + '.new', image)
 
@@ -79,7 +79,7 @@ def deleted_image(t, what, do):
 
 
 def renamed_image(t):
-    """It has another name: nothing is lost, and nothing is said."""
+    """A renamed image: nothing is lost and nothing is reported."""
     world, image = world_with_image()
     try:
         started(t, world, 'renamed')
@@ -92,7 +92,7 @@ def renamed_image(t):
 
 
 def removed_namespace(t):
-    """Deleted by us, with its namespace: no loss."""
+    """The target itself deleted the file, with its namespace: no loss is reported."""
     world = World()
     pool = os.path.join(world.folder, 'pool')
     os.mkdir(pool)
@@ -110,7 +110,7 @@ def removed_namespace(t):
 
 
 def nameless_namespace(t):
-    """The data are in the open file alone: who removes the namespace is told, and must say so."""
+    """Only the open file has the data: removing the namespace must be confirmed."""
     world, image = world_with_image()
     try:
         started(t, world, 'nameless')

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Block devices whose names are exchanged over a restart, as those of disks are when the kernel finds them in another
-order. Neither is served as the other one: both namespaces are lost, health is red, the log names both identities and
-the remedy. With the names as they were a recheck serves them; so does a second word of the operator for the device
-that has the name, but not for a third one. Needs the right to set up loop devices.
+Block devices whose names are exchanged over a restart, as those of disks are when the kernel finds them in
+another order. Neither is served in place of the other: both namespaces are lost, health is red, the log has both
+identities and the remedy. With the former names a recheck serves them. A second recheck by the operator accepts
+the device that has the name now, but not a third device that got the name meanwhile. Needs the right to set up
+loop devices.
 """
 
 import os
@@ -37,7 +38,7 @@ def image_make(folder, letter):
 
 
 def attach(names, images):
-    """Gives each name, a link, to a loop device of its own over the image."""
+    """Attaches a loop device to each image and makes each name a link to its device."""
     devices = []
     for name, image in zip(names, images):
         made = losetup('--find', '--show', image)
@@ -90,7 +91,7 @@ class Scene:
             self.world.args += ['--ns', 'file:%s,block=%d' % (name, BLOCK)]
 
     def give(self, images):
-        """The names to loop devices over these images."""
+        """Links the names to loop devices of these images."""
         detach(self.devices)
         self.devices = attach(self.names, images)
 
@@ -156,7 +157,7 @@ def operators_word(t, scene):
 
 
 def deleted(t, scene):
-    """The data of a deleted file live as long as its loop device: the operator is not told to bring another one."""
+    """A deleted file's data exist as long as its loop device: health does not advise to bring another device."""
     world = scene.world
     c = scene.images[2]
     t.eq(world.stop(), 0, 'deleted: it ends')

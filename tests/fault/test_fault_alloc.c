@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Nth allocation of target, host, media and transport fails, for N = 1, 2, … until the script
- * runs without a failure; nothing is left behind then. One thread. See alloc_wrap.h.
+ * The Nth allocation of target, host, media and transport fails, for N = 1, 2, … until no
+ * allocation of the script fails; no run leaks. One thread. See alloc_wrap.h.
  */
 #include "alloc_wrap.h"
 #include "scene.h"
@@ -20,7 +20,7 @@ static void play(const struct scene_options *options, unsigned n, struct scene_f
 	char label[64];
 
 	snprintf(label, sizeof(label), "allocation %u fails, seed %" PRIu64, n, options->seed);
-	/* Each play begins with zeroes. */
+	/* Each play starts with zeroes. */
 	if (options->file)
 		unlink(options->file);
 	alloc_wrap_begin(n);
@@ -28,7 +28,7 @@ static void play(const struct scene_options *options, unsigned n, struct scene_f
 	EXPECT_EQ(0, alloc_wrap_end(label));
 	EXPECT_EQ(0, figures->wrong_reads);
 	EXPECT_EQ(0, figures->compare_misses);
-	/* Out of memory is no fault of the command, and passes. */
+	/* Lack of memory is reported as a temporary error, without DNR. */
 	EXPECT_EQ(0, figures->odd_failures);
 }
 
@@ -45,7 +45,7 @@ static void loop(const struct scene_options *options)
 	} while (alloc_wrap_has_failed() && n < 2000);
 	printf("# %u allocations, %u of their failures were seen by a user\n", n - 1, effects);
 	EXPECT(!alloc_wrap_has_failed());
-	/* Nothing fails that was not made to. */
+	/* Without an injected failure nothing fails. */
 	EXPECT_EQ(0, figures.setup_failures + figures.connect_failures + figures.losses +
 			     figures.cmd_failures);
 	EXPECT_EQ(1, figures.aborted);
@@ -59,7 +59,7 @@ static void any_allocation_fails(void)
 	loop(&options);
 }
 
-/* Short sends and receives: the paths that keep what could not go out or in yet. */
+/* Short sends and receives: the paths that keep bytes for the next send or receive. */
 static void any_allocation_fails_on_a_narrow_network(void)
 {
 	struct scene_options options = {.seed = 2,
@@ -70,7 +70,7 @@ static void any_allocation_fails_on_a_narrow_network(void)
 	loop(&options);
 }
 
-/* A volatile cache: it is flushed when the host shuts the controller down, and at the end. */
+/* A volatile cache, flushed when the host shuts the controller down and at the end. */
 static void any_allocation_fails_with_a_file(void)
 {
 	char file[] = "/tmp/weft-fault-alloc-XXXXXX";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON is read while the Nth allocation fails, for N = 1, 2, … until none does: it is all there, or
- * the error says that memory ran out; never a value that lost characters, and nothing is leaked.
- * One thread.
+ * JSON is read while the Nth allocation fails, for N = 1, 2, … until none does. Either the whole
+ * value is returned, or the error reports lack of memory; a value never lacks characters, and
+ * nothing leaks. One thread.
  */
 #include "alloc_wrap.h"
 #include "tap.h"
@@ -16,7 +16,7 @@
 #define ALLOCATIONS_MAX 3000
 #define LONG_BYTES      60000
 
-/* A new reference; what it is read from is freed by the caller. */
+/* Returns a new reference, or NULL. */
 static json_t *read_with_nth_failing(const char *text, unsigned n, json_error_t *error)
 {
 	json_t *json;
@@ -62,7 +62,7 @@ static void values_of_all_kinds(void)
 		"{\"a\": [1, -2.5e10, true, null, \"x\"], \"b\": {\"c\": {\"d\": [[], {}]}}}");
 }
 
-/* Longer than the sixteen bytes that the lexer begins with. */
+/* Longer than the lexer's initial sixteen bytes. */
 static void long_texts_and_numbers(void)
 {
 	read_whole_or_not("{\"a name of more than sixteen bytes\": "
@@ -91,7 +91,7 @@ static void deep_arrays(void)
 	read_whole_or_not(text);
 }
 
-/* Longer than what the static reserve has room for. */
+/* Longer than the static reserve. */
 static void endless_text_and_number(void)
 {
 	static char text[300000 + 16];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Nth operation of a scripted sequence fails, for N = 0, 1, … until the sequence runs clean.
- * A model of every block, kept by what each rule promises, must agree with the medium after each
- * run: through the medium itself, and for files once more after closing and opening it without
- * faults. The sequence goes on after the failure, as a host would.
+ * The Nth operation of a scripted sequence fails, for N = 0, 1, … until the sequence runs without a
+ * failure. A model of every block, kept by the promise of each rule, must agree with the medium
+ * after each run: through the medium itself, and for files again after opening them without faults.
+ * The sequence continues after the failure, as a host would.
  */
 #include "media_harness.h"
 #include "tap.h"
@@ -27,7 +27,7 @@ struct step {
 	bool flag;             /* FUA for writes, may_discard for zeroes */
 };
 
-/* Overlapping on purpose: a step that wrongly did or did not happen is seen by later reads. */
+/* Overlapping on purpose, so that later reads see a step that was wrongly done or not done. */
 static const struct step steps[STEPS] = {
 	{MEDIA_WRITE, 0, 16, false},       {MEDIA_WRITE, 8, 16, true},
 	{MEDIA_READ, 4, 16, false},        {MEDIA_FLUSH, 0, 0, false},
@@ -71,7 +71,7 @@ static int perform(struct media *media, unsigned index)
 							   .may_discard = step->flag});
 }
 
-/* What the first `count` blocks of the step make of the model; data holds what was written. */
+/* Applies the first `count` blocks of the step to the model; `data` holds the written bytes. */
 static void apply(const struct step *step, unsigned count, bool is_discard_zero)
 {
 	uint8_t *at = model + step->first * BLOCK;
@@ -126,7 +126,7 @@ static void expect_model(struct media *media)
 	EXPECT(memcmp(back, model, MEDIUM_BYTES) == 0);
 }
 
-/* `rule` with :after=N for growing N. Returns the N at which nothing failed any more. */
+/* Runs with `rule` and :after=N for growing N. Returns the N at which nothing failed. */
 static unsigned loop(const char *rule, enum promise promise, int want_error, const char *inner)
 {
 	bool is_file = strncmp(inner, "file:", 5) == 0;
@@ -143,7 +143,7 @@ static unsigned loop(const char *rule, enum promise promise, int want_error, con
 		media = open_or_die(spec);
 		failures = run_sequence(media, promise, want_error);
 		EXPECT(failures <= 1);
-		/* In a clean run the rule is still armed and would meet this read. */
+		/* Without a failure the rule is still armed and would hit this read. */
 		if (failures == 1)
 			expect_model(media);
 		media_close(media);
@@ -201,13 +201,13 @@ static void flushes_fail_late(void)
 					      PROMISE_NOTHING_DONE, -ETIMEDOUT, file_spec()));
 }
 
-/* A lost write is acknowledged, so only the content can tell: the model must disagree. */
+/* A lost write is acknowledged, so only the content shows the loss. */
 static void lost_writes_are_seen(void)
 {
 	struct media *media;
 	char spec[128];
 
-	/* The 64-block write of step 15; what it covers is not rewritten everywhere later. */
+	/* The 64-block write of step 15: later steps do not overwrite all of its blocks. */
 	snprintf(spec, sizeof(spec), "fault:lose:count=1:after=6@mem:%u", MEDIUM_BYTES);
 	media = open_or_die(spec);
 	for (unsigned i = 0; i <= 15; i++)

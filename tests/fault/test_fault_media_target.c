@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Nth operation of a namespace's medium fails, tears or returns a wrong bit, for N = 0, 1, …
- * until the script runs clean: the host is told the right status, SMART and the error log count
- * it, the blocks hold what the rule promises, and later commands work. One thread.
+ * until the script runs without a failure. The host gets the right status, SMART and the error log
+ * count the error, the blocks hold what the rule promises, and later commands work. One thread.
  */
 #include "scene.h"
 #include "tap.h"
@@ -24,7 +24,7 @@ static void play(const char *rule, unsigned n, enum scene_write_fault write_faul
 	snprintf(rules, sizeof(rules), "%s:after=%u:count=1", rule, n);
 	options.rules = rules;
 	EXPECT_EQ(0, scene_play(&options, rules, figures));
-	/* A bad medium is not a bad connection. */
+	/* A failing medium must not end a connection. */
 	EXPECT_EQ(0, figures->setup_failures + figures->connect_failures + figures->losses);
 }
 
@@ -34,7 +34,7 @@ static nvme_status media_status(uint8_t opcode)
 								   : NVME_SC_WRITE_FAULT;
 }
 
-/* One command has failed, and everybody who counts has counted it. */
+/* One command has failed, and host, SMART and error log have each counted it once. */
 static void expect_one_failure(const struct scene_figures *figures, nvme_status want)
 {
 	EXPECT_EQ(1, figures->cmd_failures);
@@ -46,11 +46,11 @@ static void expect_one_failure(const struct scene_figures *figures, nvme_status 
 	EXPECT_EQ(2, figures->logged_nsid);
 }
 
-/* Runs in a row in which nothing failed: the end. Two operations fail unseen by the host, the
- * zeroing that is aborted anyway and the flush when the target shuts down. */
+/* Runs in a row without a failure that end the loop. The host does not see two operations fail: the
+ * zeroing that is aborted anyway, and the flush when the target shuts down. */
 #define CLEAN_RUNS 3u
 
-/* Returns how many operations were seen to fail. */
+/* Returns the number of runs in which a command failed. */
 static unsigned loop_fail(const char *rule, enum scene_write_fault write_fault)
 {
 	struct scene_figures figures;
@@ -110,7 +110,7 @@ static void a_full_medium_is_told_as_such(void)
 	EXPECT_EQ(0, figures.media_errors);
 }
 
-/* Nobody below the host can know, so nothing is counted; the reader sees it. */
+/* The target cannot detect a wrong bit, so it counts nothing; the reader sees the bit. */
 static void any_read_returns_a_wrong_bit(void)
 {
 	struct scene_figures figures;
@@ -127,7 +127,7 @@ static void any_read_returns_a_wrong_bit(void)
 	EXPECT_EQ(5, n);
 }
 
-/* The controller ends its I/O queues first; the host must not take that for a loss. */
+/* The controller ends its I/O queues first. The host must not take this for a loss. */
 static void a_farewell_waits_for_the_flush(void)
 {
 	char file[] = "/tmp/weft-fault-media-XXXXXX";

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Nth allocation fails in the life of a multipath host: open, connect, hedged reads, loss of a
- * path with a write in the medium, its fence, paths taken away and added, close. For N = 1, 2, …
- * until nothing fails. Every command ends, every block holds what was written last, and nothing is
- * left behind. One thread, on the simulated reactor; the target is the real one and loses memory
- * too.
+ * path with a write in the medium, its fence, paths removed and added, close. For N = 1, 2, … until
+ * none fails. Every command ends, every block holds what was written last, and nothing leaks. One
+ * thread, on the simulated reactor; the target is the real one, and its allocations fail too.
  */
 #include "alloc_wrap.h"
 #include "mpath_world.h"
@@ -31,7 +30,7 @@ static void value_expect(uint64_t block, uint64_t value)
 		EXPECT_EQ(value, mop_value(&mop));
 }
 
-/* Until it has ended well: a target without memory may say no. */
+/* Repeats the write until it succeeds: a target without memory may refuse it. */
 static void write_expect(uint64_t block, uint64_t value)
 {
 	for (unsigned i = 0; i < 3; i++) {
@@ -45,7 +44,7 @@ static void write_expect(uint64_t block, uint64_t value)
 	EXPECT(!"a write ends well in the end");
 }
 
-/* A write is in the medium when its path is cut. */
+/* Cuts a path while the medium works on a write. */
 static void lose_with_a_write(uint64_t block, uint64_t value)
 {
 	struct mop mop = {0};

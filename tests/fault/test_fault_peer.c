@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection ends behind the Nth byte that the host sends, and behind the Nth that the target
- * sends: by a reset, by the end of the stream, or by silence. Every command completes once, the
- * target forgets the connection, a new one works and finds what was acknowledged. One thread.
+ * A connection ends after the Nth byte that the host sends, and after the Nth that the target
+ * sends: by a reset, a half close, or silence. Every command completes once, the target frees the
+ * connection, a new one works and finds what was acknowledged. One thread.
  */
 #include "scene.h"
 #include "tap.h"
 
 #include "base/log.h"
 
-/* Every byte of the first exchange, then wider steps, so that the loop stays short. */
+/* Every byte of the first exchange, then larger steps, so that the loop stays short. */
 static uint64_t next_point(uint64_t n)
 {
 	if (n < 300)
@@ -21,7 +21,7 @@ static uint64_t next_point(uint64_t n)
 
 static uint64_t expiries;
 
-/* Returns false when the script was over before the break. */
+/* False when the script ended before the break. */
 static bool play(const struct sim_net_break *net_break, uint64_t seed, bool is_orderly)
 {
 	static const char *const kinds[] = {"reset", "half close", "stall"};
@@ -44,7 +44,7 @@ static bool play(const struct sim_net_break *net_break, uint64_t seed, bool is_o
 	EXPECT_EQ(0, figures.cmd_failures);
 	expiries += figures.keep_alive_expiries;
 	harm = figures.connect_failures + figures.losses;
-	/* One connection was broken: one controller, at most, was lost. */
+	/* One connection was broken: at most one controller is lost. */
 	EXPECT(harm <= 1);
 	return figures.is_broken;
 }
@@ -73,7 +73,7 @@ static void the_target_is_reset_at_any_byte(void)
 	loop(SIM_NET_RESET, true);
 }
 
-/* A set of points: in ICReq, Connect, the set-up, commands, data, the farewell. */
+/* Points in ICReq, Connect, the set-up, commands, data, the disconnect. */
 static const uint64_t points[] = {1,     64,    128,   129,    200,    1224,  1300,
 				  2000,  2500,  3000,  4000,   5000,   12000, 20000,
 				  40000, 70000, 90000, 120000, 140000, 150000};
@@ -97,7 +97,7 @@ static void a_stream_ends_at_some_byte(void)
 	breaks_at_points(SIM_NET_HALF_CLOSE);
 }
 
-/* The host's command time-out ends it there, the keep alive time-out at the target. */
+/* The host's command time-out ends the connection there, the keep alive time-out at the target. */
 static void a_connection_goes_silent_at_some_byte(void)
 {
 	expiries = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A served medium grows while the Nth allocation fails, for N = 1, 2, … until none does: a growth
- * that fails leaves no larger file behind, no memory, and a medium that can grow later. One thread.
+ * A served medium grows while the Nth allocation fails, for N = 1, 2, … until none does. A failed
+ * growth leaves no larger file and no leak, and the medium can grow later. One thread.
  */
 #include "alloc_wrap.h"
 #include "tap.h"
@@ -59,7 +59,7 @@ static void grow(const char *before, const char *after)
 static void failed_growth_is_taken_back(void)
 {
 	grow("fault:delay:ms=1", "fault:delay:ms=1");
-	/* One medium around another. */
+	/* A fault medium over another one. */
 	grow("fault:delay:ms=1", "fault:delay:ms=2@fault:fail:op=flush");
 }
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A block device that goes away while it is served (a loop device whose file is taken from under it): commands
-fail with a status, nothing is written, health is red and names the remedy, everything else is served. `recheck`
-serves it again when the device has its bytes back, or, asked twice, another one that has its name; until then
-`recheck` lets go of the device and the namespace is inaccessible. Needs the right to set up loop devices.
+A block device that goes away while it is served (a loop device whose file is cut): commands fail with a status,
+nothing is written, health is red and names the remedy, everything else is served. `recheck` serves the device
+again when it has its bytes back, or, sent twice, another device that has its name. Until then `recheck` closes
+the device and the namespace is inaccessible. Needs the right to set up loop devices.
 """
 
 import os
@@ -79,7 +79,7 @@ def acknowledge(world):
 
 
 def gone(t, world, conn, name):
-    """Of a device that has LEFT bytes or fewer."""
+    """Checks a device that has LEFT bytes or fewer."""
     t.status(conn.put(DEVICE, 1024, data_of(0), BLOCK), n.WRITE_FAULT, name + ': a write')
     t.status(conn.put(DEVICE, 0, data_of(1), BLOCK), n.WRITE_FAULT, name + ': a write of what is left')
     t.status(conn.read(DEVICE, 1024, 1, BLOCK), n.UNRECOVERED_READ, name + ': a read')
@@ -99,7 +99,7 @@ def back(t, world, conn, name):
 
 
 def shrunk_and_back(t, world, device):
-    """The same device, without its bytes for a while."""
+    """The same device lacks its bytes for a while."""
     with host_of(world) as host:
         conn = host.queue()
         conn.put(DEVICE, 0, data_of(0), BLOCK)
@@ -116,7 +116,7 @@ def shrunk_and_back(t, world, device):
 
 
 def removed_and_back(t, world, device):
-    """Gone for good, and its name given to another one."""
+    """The device is removed for good and another device gets its name."""
     with host_of(world) as host:
         conn = host.queue()
         conn.put(DEVICE, 0, data_of(0), BLOCK)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Namespaces that are made and grow, with the target killed, and with power lost, at every change to the
-image or the state store; and killed at any moment of a loop of resizes. It always starts again, the
-namespace has the size before or after the change under way, and no block is lost.
+Namespaces are created and grown while the target is killed, or power is lost, at every change to the image or the
+state store, and at random moments of a loop of resizes. Every restart succeeds, the namespace has the size before
+or after the change in flight, and no block is lost.
 
 $WEFT_CRASH_STEP takes every Nth point only (1).
 """
@@ -31,7 +31,7 @@ def grow(world, mib):
 
 
 def write(world, mib):
-    """The last block of that many MiB says which one it is."""
+    """Writes the size in MiB into the last block of that size."""
     try:
         with n.Host(('127.0.0.1', world.port), NQN) as host:
             host.queue().put(2, mib * MIB // BLOCK - 1, bytes([mib]) * BLOCK, BLOCK)
@@ -40,7 +40,7 @@ def write(world, mib):
 
 
 def script(world):
-    """Steps, each a function; after the i-th one the namespace has SIZES[i] MiB."""
+    """Returns steps, each a function. After step i the namespace has SIZES[i] MiB."""
     image = os.path.join(world.state, 'image')
     return [
         lambda: world.change('POST', SUB + '/namespaces', {'nsid': 2, 'media': 'file:%s,size=1M' % image}),
@@ -80,7 +80,7 @@ def run(world, kill_at, loses_power):
 
 
 def check(world, done):
-    """What is wrong after a restart; '' when nothing is."""
+    """Returns what is wrong after a restart, or ''."""
     if not world.start(shim=False):
         return 'it does not start again:\n' + world.log()
     size = size_mib(world)
@@ -123,7 +123,7 @@ def every_point(t, loses_power):
 
 
 def any_moment(t):
-    """A loop of resizes, killed from outside at times of its own."""
+    """A loop of resizes, with the target killed at random times."""
     rng = random.Random(1)
     world = World()
     wrong, size, kills = [], 1, 0
@@ -138,7 +138,7 @@ def any_moment(t):
                 if step == 0 or rng.random() < 0.7:
                     grow(world, asked)
                     size = asked
-            # The answer of the last one is not waited for.
+            # Send the request without waiting for its answer.
             conn = store_world.UnixConnection(os.path.join(world.state, 'weft.sock'))
             conn.request('PATCH', SUB + '/namespaces/2', body='{"size": "%dM"}' % (asked + 1),
                          headers={'Content-Type': 'application/json'})

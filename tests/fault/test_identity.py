@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Who a target and its namespaces are. Serial numbers and UUIDs are random, made once and kept in the
-state folder: two targets of the same flags differ, a restart changes nothing, an export carries
-them to another target. Memory has a new UUID at every start. What is removed and added again, and
-other data under the same number, is another namespace.
+The identities of a target and its namespaces. Serial numbers and UUIDs are random, made once and kept in the
+state folder: two targets with the same flags differ, a restart changes nothing, an export carries them to another
+target. Memory gets a new UUID at every start. A namespace that is removed and added again, or has other data
+under the same number, is another namespace.
 """
 
 import os
@@ -29,7 +29,7 @@ def start(t, world, what):
 
 
 def served(world, nsid=1):
-    """What a host is told: serial number, and the namespace's identification descriptors."""
+    """Returns what a host reads: the serial number and the namespace's identification descriptors."""
     with nvmetcp.Host(('127.0.0.1', world.port), NQN) as host:
         ctrl = bytes(host.admin.identify(1).data)
         return ctrl[4:24].decode().strip(), bytes(host.admin.identify(3, nsid).data[:64])
@@ -40,7 +40,7 @@ def uuid_of(world, nsid=1):
 
 
 def pair(*args):
-    """Two worlds with the same flags but for their port, as on two machines."""
+    """Two worlds with the same flags except their port, as on two machines."""
     worlds = [World(), World()]
     for world in worlds:
         world.args = ['--listen', '127.0.0.1:%d' % world.port, *args]
@@ -48,7 +48,7 @@ def pair(*args):
 
 
 def differ(t, what, worlds):
-    """Two targets that nobody told who they are; then each of them again."""
+    """Two targets without configured identities differ; each keeps its own over a restart."""
     try:
         before = []
         for world in worlds:
@@ -141,7 +141,7 @@ def namespaces(t, folder):
 
 
 def no_store(t, folder):
-    """Without a state folder that can be written nothing could be kept: there is no start."""
+    """Without a writable state folder the start fails, because nothing could be kept."""
     path = os.path.join(folder, 'occupied')
     with open(path, 'w') as file:
         file.write('no folder')

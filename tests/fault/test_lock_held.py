@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A file whose lock is held by a process that the target cannot name: the process that took the lock has ended, and a
-child of it still has the descriptor. A target that serves refuses such a file at once, because its control thread
-also carries health, hosts' reservations and the end. A target that starts waits for the lock.
+A file whose lock is held by an unknown process: the one that took the lock has ended, and its child still has the
+descriptor. A running target refuses such a file at once, because its control thread also serves health, hosts'
+reservations and the shutdown. A starting target waits for the lock.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from tap import Tap  # noqa: E402
 
 NAMESPACES = '/v1/subsystems/' + quoted(store_world.DEFAULT_NQN) + '/namespaces'
-AT_ONCE_S = 15  # the wait at a start is 30 s; a loaded machine takes its time
+AT_ONCE_S = 15  # the wait at a start is 30 s; leaves time for a loaded machine
 SIZE = 1 << 20
 
 
 class Held:
-    """The lock of a file, taken by a process that has ended; its child keeps it until release()."""
+    """A locked file: the process that took the lock has ended, its child holds the lock until release()."""
 
     def __init__(self, path):
         out, self.end = os.pipe()

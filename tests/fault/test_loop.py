@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A file that a loop device of this machine has, which may be mounted: it is not served for writing, neither at a start
-nor by a change; a loop device that is attached while the file is served makes health red until it is detached; and
-file and loop device are not served at once. Needs the right to set up loop devices.
+A file that a loop device of this machine uses may be mounted, so it is not served for writing, neither at a start
+nor by a change. A loop device attached while the file is served makes health red until it is detached. A file and
+its loop device are not served at the same time. Needs the right to set up loop devices.
 """
 
 import os
@@ -21,7 +21,7 @@ SIZE = 8 << 20
 
 
 class Loop:
-    """A loop device over a file; path is None where that is not allowed."""
+    """A loop device over a file; path is None where loop devices are not allowed."""
 
     def __init__(self, image, *options):
         made = subprocess.run(['losetup', '--find', '--show'] + list(options) + [image], capture_output=True, text=True)

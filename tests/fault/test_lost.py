@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A start never makes or empties what the state store knows. An image that is missing, cut, or something
-else than it was: its namespace is inaccessible, health is red, one line of the log tells the file and
-the remedy, the file is left as it is, and everything else is served. `recheck` brings it back when
-the data are, `recreate` alone empties it, under another UUID.
+A start never creates or empties a file that the state store knows. If an image is missing, cut or replaced by
+something else, its namespace is inaccessible, health is red, one line of the log has the file and the remedy, the
+file is left as it is, and everything else is served. `recheck` serves it again when the data are back. Only
+`recreate` empties it, under a new UUID.
 """
 
 import json
@@ -38,14 +38,14 @@ def fill(world, nsid, byte):
 
 
 def read(world, nsid):
-    """The status, and the first byte of the first block."""
+    """Returns the status and the first byte of the first block."""
     with host_of(world) as host:
         cmd = host.queue().read(nsid, 0, 1, BLOCK)
         return cmd.status, bytes(cmd.data)[:1] if cmd.status == n.OK else None
 
 
 def ana_state(world, nsid):
-    """Of the group that the ANA log has this namespace in."""
+    """State of the namespace's group in the ANA log."""
     with host_of(world) as host:
         page = bytes(host.admin.get_log(ANA_LOG, 4096).data)
     at, groups = 16, int.from_bytes(page[8:10], 'little')
@@ -89,7 +89,7 @@ def start(t, world, what):
 
 
 def spoil(t, what, options, do):
-    """Two images; do(path) happens to the first one while the target is down."""
+    """Makes two images and calls do(path) for the first while the target is down."""
     world = World()
     image, other = (os.path.join(world.folder, name) for name in ('one', 'two'))
     with open(image, 'wb') as file:
@@ -176,7 +176,7 @@ def default_image(t):
 
 
 def other_source(t):
-    """A document that is new to a target which knows the file: still no empty file."""
+    """A new document that names a file which the target knows: no empty file is created."""
     world = World()
     image = os.path.join(world.folder, 'one')
     world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image]
@@ -196,7 +196,7 @@ def other_source(t):
 
 
 def removed(t):
-    """A start with a document that has the UUID of a removed namespace on another file: nobody is there to be refused."""
+    """A start with a document that gives a removed namespace's UUID another file: there is no client to refuse."""
     world = World()
     image, other, path = (os.path.join(world.folder, name) for name in ('one', 'two', 'config.json'))
     world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image, '--ns', 'mem:1M']
@@ -230,7 +230,7 @@ def removed(t):
 
 
 def document_of(world, path, images):
-    """A document with these images, by NSID and UUID, and a little memory."""
+    """Writes a document with these images, by NSID and UUID, and a namespace in memory."""
     with open(path, 'w') as file:
         json.dump({'version': 1, 'subsystems': [{'nqn': NQN, 'serial': 'S1', 'allow_any_host': True, 'namespaces': [
             {'nsid': nsid, 'media': 'file:' + image, 'uuid': UUIDS[nsid]} for nsid, image in images.items()] + [
@@ -239,7 +239,7 @@ def document_of(world, path, images):
 
 
 def left_out(t, how):
-    """Namespaces that leave with a start, by --reset, come back with the files that they had, and no others."""
+    """Namespaces that a start with --reset leaves out return with the files that they had, and only with those."""
     world = World()
     images = {nsid: os.path.join(world.folder, 'image-%d' % nsid) for nsid in (1, 2)}
     full, less = (os.path.join(world.folder, name + '.json') for name in ('full', 'less'))
@@ -287,7 +287,7 @@ def left_out(t, how):
 
 
 def aged(t):
-    """A namespace that comes back after a long time has what is kept of it, after the next restart too."""
+    """A namespace that returns after a long time has its kept state, also after the next restart."""
     world = World()
     image, path = (os.path.join(world.folder, name) for name in ('image', 'config.json'))
     document_of(world, path, {1: image + ',size=1M'})

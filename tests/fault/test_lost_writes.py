@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Buffered writes that the kernel has acknowledged and cannot write back: a file system on a loop device
-whose own store is full. The flush that hears of it fails, and so does every later one, on whichever
-queue, and health is red, until the administrator has seen to it. Linux itself tells it only once.
-An attached disk that had written and flushes only after a restart, a recheck or a removal is told, too.
-Needs root, loop devices and mkfs.ext2.
+The kernel acknowledges buffered writes and cannot write them back: a file system on a loop device whose own store
+is full. Linux reports this once, to one flush. That flush fails, every later one on any queue fails too, and
+health is red, until the operator rechecks. An attached disk that wrote, and flushes only after a restart, a
+recheck or a removal, gets the error too. Needs root, loop devices and mkfs.ext2.
 """
 
 import os
@@ -27,7 +26,7 @@ from tap import Tap  # noqa: E402
 NQN = store_world.DEFAULT_NQN
 NS = '/v1/subsystems/' + quoted(NQN) + '/namespaces/1'
 SHST_COMPLETE = 2 << 2
-SLOW_FLUSH = 'fault:stuck:op=flush:ms=300@'  # its host is gone before it ends
+SLOW_FLUSH = 'fault:stuck:op=flush:ms=300@'  # its host has gone before it ends
 FLUSH_TAG = int.from_bytes(b'weft', 'little')
 
 
@@ -36,7 +35,7 @@ def flush(host, qid):
 
 
 def mark_of(host):
-    """What Identify says of lost writes."""
+    """Returns the loss mark that Identify reports."""
     page = host.admin.identify(0, 1).data
     return struct.unpack_from('<Q', page, 384 + 16)[0]
 
@@ -95,7 +94,7 @@ def killed(t, world):
 
 
 def left(t, world):
-    """A host leaves in order: the flush of its controller's shutdown hears of the loss, and no command does."""
+    """A host disconnects in order: the flush of its controller's shutdown gets the error, and no command does."""
     with n.Host(('127.0.0.1', world.port), NQN) as host:
         host.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)
         t.eq(host.admin.csts_until(SHST_COMPLETE, 0xc) & 0xc, SHST_COMPLETE, 'the controller shuts down')
@@ -104,7 +103,7 @@ def left(t, world):
 
 
 def gone(t, world):
-    """The flush that hears of the loss is of a host that is gone, and the administrator rechecks."""
+    """The flush that gets the error belongs to a host that has gone; then the operator rechecks."""
     with n.Host(('127.0.0.1', world.port), NQN) as host:
         host.queue(1).submit(n.FLUSH, 1)
     t.ok(target.poll(lambda: world.call('GET', '/v1/health')[0] == 503), 'the flush of a host that is gone fails',
@@ -128,7 +127,7 @@ def removed_and_added(t, world):
 
 
 def grow(t, world):
-    """The sync of a growth takes the kernel's word; hosts are served by the same open file."""
+    """The sync of a growth takes the kernel's one error report, because hosts use the same open file."""
     media = world.call('GET', NS)[1]['media']
     status, answer = world.call('PATCH', NS, {'media': '%s,size=%dM' % (media, IMAGE_MIB + 1)})
     t.ok(status >= 400 and 'cannot sync' in str(answer), 'a growth fails that hears of it', why=str(answer))
@@ -136,7 +135,7 @@ def grow(t, world):
 
 
 def grown_and_rechecked(t, world, disk, writer):
-    """No notice comes of it: the flush tells the mark that its host knows, and the host looks again."""
+    """No notice follows: the flush reports the mark that its host knows, and the host reads it again."""
     grow(t, world)
     disk.resize('80m')
     world.change('PATCH', NS, {'recheck': True})
@@ -151,7 +150,7 @@ def grown_and_killed(t, world):
 
 
 def made_readonly(t, world, disk, writer):
-    """What was written before is in the page cache all the same."""
+    """Earlier writes are still in the page cache."""
     media = world.call('GET', NS)[1]['media']
     world.change('PATCH', NS, {'media': media + ',readonly'})
     t.ok(writer.flush() != 0, 'made readonly: the flush of the one that wrote fails')
@@ -160,7 +159,7 @@ def made_readonly(t, world, disk, writer):
 
 
 def removed_and_synced(t, world):
-    """Another process hears of the loss while the namespace is removed, and its file closed."""
+    """Another process's sync gets the error while the namespace is removed and its file closed."""
     before = world.call('GET', NS)[1]
     world.change('DELETE', NS, None)
     subprocess.run(['sync', world.disk.image], check=False, capture_output=True)
@@ -169,7 +168,7 @@ def removed_and_synced(t, world):
 
 
 def told_at_once(t, world, disk, writer):
-    """The one that wrote hears of it from its own flush, and not once more when all is well again."""
+    """The writing disk gets the error from its own flush, once, and not again after the recheck."""
     t.ok(writer.flush() != 0, 'the flush of the one that wrote fails')
     disk.resize('80m')
     world.change('PATCH', NS, {'recheck': True})
@@ -180,7 +179,7 @@ def told_at_once(t, world, disk, writer):
 
 
 def told_later(t, world, disk, writer, what):
-    """Whatever happens between the loss and the flush of the one that wrote: that one is told."""
+    """The writing disk gets the error, whatever happens between the loss and its flush."""
     name = what.__name__
     what(t, world)
     disk.resize('80m')
@@ -195,7 +194,7 @@ def told_later(t, world, disk, writer, what):
 
 
 def told_asleep(t, world, disk, writer):
-    """The administrator rechecks before the one that wrote has read the notice of the loss."""
+    """The operator rechecks before the writing disk has read the notice of the loss."""
     writer.attach.process.send_signal(signal.SIGSTOP)
     try:
         other_flush(t, world)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Two members of a cluster on one machine serve one file, and the kernel loses writes that it has acknowledged
-(lossy_disk.py). Linux tells descriptors that were open then: a flush through member a hears of it. The host of
-member b, which wrote and has no path to a, is told although b opens the file anew before that host flushes.
-docs/adr/0036-lost-writes-fail-the-flush.md. Needs root, loop devices and mkfs.ext2.
+Two members of a cluster on one machine serve one file, and the kernel loses acknowledged writes (lossy_disk.py).
+Linux reports the loss to descriptors that were open then: a flush through member a gets the error. The host of
+member b, which wrote and has no path to a, must learn of the loss although b opens the file anew before that host
+flushes. docs/adr/0036-lost-writes-fail-the-flush.md. Needs root, loop devices and mkfs.ext2.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def kill(world, name):
 
 
 def is_told(world):
-    """b has drawn a mark because of a."""
+    """Member b has logged the failed flush of member a."""
     return target.poll(lambda: 'member a could not flush it' in world['b'].log())
 
 
@@ -46,7 +46,7 @@ def killed(t, world, disk):
 
 
 def started_anew(t, world, disk):
-    """b does not run when a hears of it."""
+    """b is not running when a's flush fails."""
     kill(world, 'b')
     flush_fails(t, world)
     disk.resize('80m')
@@ -54,7 +54,7 @@ def started_anew(t, world, disk):
 
 
 def a_alone_hears(t, world, disk):
-    """b is stopped and reads nothing; both are killed when the store of a alone has the mark."""
+    """b is stopped and receives nothing; both are killed when only a's store has the loss mark."""
     world.stop('b')
     flush_fails(t, world)
     disk.resize('80m')
@@ -63,14 +63,14 @@ def a_alone_hears(t, world, disk):
 
 
 def told_by_the_next(t, world, disk):
-    """The next process of a tells."""
+    """The next process of a reports the loss."""
     a_alone_hears(t, world, disk)
     world['a'].start()
     world['b'].start()
 
 
 def alone(t, world, disk):
-    """a does not come back: it cannot be asked."""
+    """a does not come back: b cannot ask it."""
     a_alone_hears(t, world, disk)
     world['b'].start()
 
@@ -114,7 +114,7 @@ def told(t, what):
 
 
 def not_told(t):
-    """Nothing was lost: a ends in order, and b, which cannot ask a then, tells its host of nothing."""
+    """Nothing was lost: a ends in order. b, which cannot ask a then, reports no loss to its host."""
     with members(t, 'in order') as (world, disk, writer):
         disk.resize('80m')
         world['a'].terminate()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A start that changes the saved state, --reset and --merge, is killed, or loses its power, at each of
-its changes to the store's files. The same start again succeeds and comes to the same state; the
-state that it came from is there as a whole, in the history and, for --reset, in the copy.
+A start that changes the saved state (--reset, --merge) is killed, or loses power, at each of its changes to the
+store's files. The same start then succeeds and reaches the same state. The former state is kept as a whole, in
+the history and, for --reset, in the copy.
 
 $WEFT_CRASH_STEP takes every Nth point only (1).
 """
@@ -24,7 +24,7 @@ SPEC = 'weft-serve(1), the saved state'
 
 
 class Start:
-    """One kind of start over one saved state, again and again."""
+    """Repeats one kind of start over the same saved state."""
 
     def __init__(self, t, way):
         self.t, self.way = t, way
@@ -34,7 +34,7 @@ class Start:
         self.args = self.first + ['--ns', 'null:1M', way]
 
     def prepare(self):
-        """A state with changes that only weft ctl made; its document."""
+        """Makes a state with changes that only weft ctl made. Returns its document."""
         self.world.start(shim=False)
         self.world.change('POST', '/v1/subsystems', {'nqn': store_world.NQN % 'ctl'})
         document = self.world.document()
@@ -49,7 +49,7 @@ class Start:
         shutil.copytree(self.saved, self.world.state)
 
     def copy_problem(self):
-        """The copy is a whole store at the saved generation."""
+        """Returns why the copy is not a whole store at the saved generation, or ''."""
         path = os.path.join(self.world.state, 'weft.db.reset-2')
         if not os.path.exists(path):
             return 'no copy: %s' % os.listdir(self.world.state)
@@ -96,7 +96,7 @@ class Start:
             return
         after = self.world.document()
         self.world.stop()
-        total = self.world.changes_counted()  # the orderly end has changes too
+        total = self.world.changes_counted()  # the orderly end makes changes too
         self.t.eq(len(after['subsystems']), 1 if self.way == '--reset' else 2, self.way + ': done')
         self.t.ok(total > 5, self.way + ': the start changes the store', why=str(total))
         for loses_power in (False, True):

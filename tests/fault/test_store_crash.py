@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The store under SIGKILL and under power loss: `weft serve` runs a script of management changes and
-is killed at the Nth change to the store's files, for every N until a whole run survives. After each
-kill it is started again: every change that was acknowledged is there, the one under way is there as
-a whole or not at all, a reservation that persists through power loss is held, and the next change
-works.
+The store under SIGKILL and power loss: `weft serve` runs a script of management changes and is killed at the Nth
+change to the store's files, for every N until a whole run survives. After each kill it is started again: every
+acknowledged change is there, the change in flight is there as a whole or not at all, a reservation that persists
+through power loss is held, and the next change works.
 
 $WEFT_CRASH_STEP takes every Nth point only (1).
 """
@@ -26,7 +25,7 @@ RESERVED_AT = [step[0] for step in script()].index(store_world.RESERVE)
 
 
 def document_of(world):
-    """Without what differs from one state folder to the next: see test_identity.py."""
+    """The document without what differs between state folders; see test_identity.py."""
     document = world.document()
     for subsystem in document['subsystems']:
         del subsystem['serial']
@@ -37,7 +36,7 @@ def document_of(world):
 
 
 def reference(t, port):
-    """The documents after 0, 1, 2… changes, and how many changes to files that took."""
+    """Returns the documents after 0, 1, 2… changes, and the number of changes to files."""
     world = World(port=port)
     try:
         if not t.ok(world.start(), 'the whole script, without a kill', why=world.log()):
@@ -54,7 +53,7 @@ def reference(t, port):
 
 
 def run_until_killed(world, kill_at, loses_power):
-    """How many changes were acknowledged; None: it did not even start."""
+    """Returns the number of acknowledged changes; None: the start failed."""
     if not world.start(kill_at, loses_power):
         return None
     acknowledged = 0
@@ -70,7 +69,7 @@ def run_until_killed(world, kill_at, loses_power):
 
 
 def check_restart(world, documents, acknowledged):
-    """What is wrong after a restart; '' when nothing is."""
+    """Returns what is wrong after a restart, or ''."""
     if not world.start(shim=False):
         return 'it does not start again:\n' + world.log()
     done = acknowledged or 0
@@ -114,7 +113,7 @@ def every_point(t, port, documents, total, loses_power):
 
 
 def removal_run(world, kill_at, removes):
-    """The UUID; None: it was killed before the namespace was known."""
+    """Returns the UUID; None: killed before the namespace was known."""
     uuid = None
     if not world.start(kill_at):
         return None
@@ -131,7 +130,7 @@ def removal_run(world, kill_at, removes):
 
 
 def removal(t, port):
-    """A namespace that was removed half way is there, or is known as removed, with its reservation."""
+    """A namespace whose removal was interrupted is there, or is known as removed, with its reservation."""
     world = World(port=port)
     wrong, found = [], set()
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A state folder that misbehaves under a running or a starting `weft serve`: a full disk (by the shim,
-and a real small one where mounting is allowed), a read-only folder, a database that another program
-has locked, that is truncated, overwritten or of a newer version. A change is refused with a text that
-names file and remedy, the old state stays in force, and everything works again afterwards. A start
-is refused with status 1, and what is there stays as it is.
+A state folder that fails under a running or a starting `weft serve`: a full disk (by crash_shim.c, and a real
+small one where mounting is allowed), a read-only folder, a database that another program has locked, that is
+truncated, overwritten or of a newer version. A change is refused with a text that has file and remedy, the old
+state stays in force, and everything works again afterwards. A start is refused with status 1 and leaves the files
+as they are.
 """
 
 import os
@@ -68,7 +68,7 @@ def full_by_shim(t):
 
 
 def kept_counters_fail(t):
-    """What hosts have done is kept as well, without anybody who changes something; reservations too."""
+    """Hosts' commands write to the store too: a reservation that cannot be kept is refused."""
     world = World()
     try:
         world.start()
@@ -88,7 +88,7 @@ def kept_counters_fail(t):
 
 
 def no_room_for_hosts(t):
-    """Writes of hosts fail because their medium is full; health says so until they succeed again."""
+    """Writes of hosts fail because their medium is full; health reports it until they succeed again."""
     world = World()
     world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'fault:fail:op=write:errno=ENOSPC:count=3@mem:1M,block=4096']
     try:
@@ -111,7 +111,7 @@ def no_room_for_hosts(t):
 
 
 def kept(world, kind):
-    """What the database has of this kind, by key."""
+    """Returns the keys of this kind in the database."""
     database = sqlite3.connect('file:%s?mode=ro' % os.path.join(world.state, 'weft.db'), uri=True)
     try:
         return [row[0] for row in database.execute('SELECT key FROM kept WHERE kind = ?', (kind,))]
@@ -120,7 +120,7 @@ def kept(world, kind):
 
 
 def fill_after(world, writes):
-    """The disk takes so many more writes."""
+    """The disk is full after this number of further writes."""
     with open(world.full_path + '.new', 'w') as file:
         file.write('%d\n' % writes)
     os.rename(world.full_path + '.new', world.full_path)
@@ -128,9 +128,9 @@ def fill_after(world, writes):
 
 def second_commit_fails(t):
     """
-    A change is kept in one transaction, and what follows from it (protection for good, what is known of a new
-    image) in a second one. The disk is full at the COMMIT of the second: nothing of it may count as kept, and the
-    next change writes it.
+    A change is kept in one transaction; its consequences (permanent protection, the identity of a new image) are
+    kept in a second one. The disk is full at the COMMIT of the second: none of it may count as kept, and the next
+    change writes it.
     """
     world = World()
     protect = ('PATCH', '/v1/subsystems/%s/namespaces/1' % store_world.quoted(store_world.DEFAULT_NQN),
@@ -182,7 +182,7 @@ def full_for_real(t):
                     file.write(b'x' * 4096)
             except OSError:
                 pass
-        # What is left in the log's last page may hold one change; not twenty.
+        # The free part of the log's last page may hold one change, but not twenty.
         for i in range(20):
             status, answer = world.call('POST', '/v1/subsystems',
                                         {'nqn': store_world.NQN % ('fill-%d' % i)})
@@ -251,7 +251,7 @@ def damaged(t):
         other.execute('PRAGMA user_version = 99')
         other.close()
         start_refused(t, world, ['version 99', 'newer'], 'a newer version')
-        # What the text says: moved aside, it starts anew.
+        # The remedy of the error text: move the file aside and start anew.
         os.rename(path, path + '.damaged')
         t.ok(world.start(shim=False), 'moved aside: it starts anew', why=world.log())
         t.eq(world.stop(), 0, 'and ends with status 0')
@@ -266,7 +266,7 @@ def read_only(t):
     try:
         world.start()
         world.stop()
-        # As root permissions do not count, a mount does.
+        # Root ignores permissions, so use a read-only mount.
         if os.geteuid() == 0:
             mounted = subprocess.run(['mount', '--bind', world.state, world.state],
                                      capture_output=True).returncode == 0 and subprocess.run(

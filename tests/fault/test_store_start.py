@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What `weft serve` starts with: the saved state when the source (file or flags) is the one it began
-with, or none is named. Another source is refused with the difference, merged into the saved state
-(--merge) or takes its place (--reset), which keeps a copy. A reload counts as a source.
-Write protection until the power cycle ends with the process. The self-check leaves nothing behind.
-A thousand subsystems with ten thousand namespaces start from the store alone.
+What `weft serve` starts with: the saved state if the source (file or flags) is the one of that state, or none is
+given. Another source is refused with the difference, merged into the saved state (--merge), or replaces it
+(--reset), which keeps a copy. A reload counts as a source. Write protection until the power cycle ends with the
+process. The self-check leaves nothing behind. A thousand subsystems with ten thousand namespaces start from the
+store alone.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from store_world import World, poll, quoted, wire_target
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 from tap import Tap  # noqa: E402
 
-# 2 s are wanted and bench/footprint measures them; here other tests and sanitizers may run beside.
+# The goal is 2 s, which bench/footprint measures; here other tests and sanitizers may run too.
 START_LIMIT_S = 30.0
 SPEC = 'weft-serve(1), the saved state'
 ADDED = store_world.NQN % 'added'
@@ -38,7 +38,7 @@ def begin(t, world, args, what):
 
 
 def refused(t, world, args, texts, what):
-    """The start is refused, says why, and the saved state is as it was."""
+    """The start is refused with these texts, and the saved state is unchanged."""
     database = os.path.join(world.state, 'weft.db')
     world.args = args
     before = history(database)
@@ -102,7 +102,7 @@ def sources(t):
 
 
 def equal_sources(t):
-    """Another text that says the same is no difference."""
+    """A different text with the same meaning is the same source."""
     world = World()
     listen = ['--listen', '127.0.0.1:%d' % world.port]
     path = os.path.join(world.folder, 'config.json')
@@ -248,7 +248,7 @@ def files(t):
         world.stop()
         begin(t, world, ['-c', path], 'the reloaded file')
         t.eq(sorted(nqns(world)), sorted(wanted + [ADDED]), 'it is the source from then on')
-        # A file with a mistake changes nothing, at a reload and at a start.
+        # A file with a mistake changes nothing, neither at a reload nor at a start.
         document['subsytems'] = []
         put()
         world.process.send_signal(signal.SIGHUP)
@@ -265,7 +265,7 @@ def files(t):
 def nothing_named(t):
     world = World()
     try:
-        # Without a source there is no other way to keep it off the usual port than the kept state.
+        # Without a source only the kept state keeps the target off the default port.
         begin(t, world, ['--listen', '127.0.0.1:%d' % world.port], 'the default')
         namespaces = world.document()['subsystems'][0]['namespaces']
         t.ok('default.img' in namespaces[0]['media'], 'one namespace in the state folder',

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The decoders of commands and their data that came with reservations, Copy, namespace management,
- * the persistent event log and Cross-Controller Reset: on any bytes they end with a value that says
- * what the bytes said, so that encoding it and decoding that gives the same. The first byte
- * chooses; a command of 64 bytes and its data follow. Pure; one thread.
+ * Fuzzes the decoders of reservations, Copy, namespace management, the persistent event log and
+ * Cross-Controller Reset, commands and data. Checked: a decoded value survives encoding and
+ * decoding. Input: a byte that chooses the decoder, a command of 64 bytes, its data. Pure; one
+ * thread.
  */
 #include "base/check.h"
 #include "wire/copy.h"
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
 struct input {
 	struct nvme_sqe sqe;
-	uint8_t data[NVME_PAGE_BYTES]; /* zeroes behind what was given */
+	uint8_t data[NVME_PAGE_BYTES]; /* zeroes after the input */
 };
 
 static bool is_same(const void *a, const void *b, size_t len_bytes)
@@ -184,7 +184,7 @@ static void try_events(struct input *in)
 		CHECK(feature_queue_count_encode(sq_count, cq_count) == feature.cdw11);
 }
 
-/* Cross-Controller Reset, and its logs as a controller of another make writes them. */
+/* Cross-Controller Reset, and its logs as a controller of another vendor may write them. */
 static void try_ctrl_reset(struct input *in)
 {
 	struct nvme_sqe sqe = {0};

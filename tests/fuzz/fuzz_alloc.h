@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations of the code under test that fail when a fuzzer says so: included once by a program
- * that is linked with --wrap of malloc, calloc, realloc and strdup (tests/fuzz/meson.build). The
- * simulator's memory and the fuzzer's own never fail: sim_alloc is defined here, in front of the
- * simulator's. One thread.
+ * Makes allocations of the code under test fail when a fuzzer asks for it. Included once by a
+ * program that is linked with --wrap of malloc, calloc, realloc and strdup
+ * (tests/fuzz/meson.build). The simulator's memory and the fuzzer's own never fail: this file
+ * defines sim_alloc in place of the simulator's. One thread.
  */
 #ifndef WEFT_TESTS_FUZZ_ALLOC_H
 #define WEFT_TESTS_FUZZ_ALLOC_H
@@ -23,7 +23,7 @@ void *__wrap_calloc(size_t count, size_t len_bytes);
 void *__wrap_realloc(void *memory, size_t len_bytes);
 char *__wrap_strdup(const char *text);
 
-/* The so-manieth allocation from now on fails; 0: none does. */
+/* The Nth allocation from now on fails; 0: none does. */
 static unsigned alloc_fails_in;
 
 static bool alloc_fails(void)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The REST API without sockets: any requests, as the HTTP server hands them over, one after the
- * other. Routes, escapes, queries, If-Match, JSON bodies and the edits of the document that
- * handlers make are all the real ones; the daemon is the few functions here: it edits, checks,
- * compares, and takes what was asked for when all media are small and in memory, so that the next
- * request finds it. Every request gets exactly one answer, whose body is JSON.
+ * Fuzzes the REST API without sockets: any requests, as the HTTP server passes them on, one after
+ * another. Routes, escapes, queries, If-Match, JSON bodies and the handlers' edits of the document
+ * are the real ones. This file replaces the daemon: a change is edited, checked and compared, and
+ * becomes the state for the next request if all media are small and in memory. Checked: every
+ * request gets exactly one answer, whose body is JSON.
  *
- * Input: lines of text: method, path with its query, If-Match, Content-Type; the rest up to a byte
- * 1Eh is the body, and behind that comes the next request. One thread, no reactor runs.
+ * Input: lines of method, path with query, If-Match, Content-Type; then the body up to a byte 1Eh;
+ * then the next request. One thread, no reactor runs.
  */
 #include "api/api_call.h"
 #include "base/check.h"
@@ -40,7 +40,7 @@ static uint64_t generation;
 static void (*handle)(void *arg, struct http_request *request);
 static void *handle_arg;
 static unsigned answers;
-/* What a handler has asked for and is told when it has returned. */
+/* Changes that a handler has submitted. They run after the handler has returned. */
 static struct change waiting;
 static struct ana_change waiting_ana;
 
@@ -206,7 +206,7 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 
 	answers++;
 	CHECK(answer->status >= 200 && answer->status < 600);
-	/* Bad health is told with an error's status, and is no error. */
+	/* The health route answers 503 without being a problem document. */
 	CHECK(!answer->is_problem || answer->status >= 400);
 	if (answer->taken_body) {
 		body = json_loadb(answer->taken_body, answer->body_bytes, JSON_DECODE_ANY, NULL);
@@ -220,7 +220,7 @@ void http_request_answer(struct http_request *request, struct http_answer *answe
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-/* Nothing that is a file, large, or somebody else's. */
+/* Only media of 1 or 2 MiB in memory, few subsystems and ports, no cluster. */
 static bool can_take(const struct config *config)
 {
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
@@ -236,7 +236,7 @@ static bool can_take(const struct config *config)
 	return config->subsystem_count <= 8 && config->port_count <= 8 && !config->cluster;
 }
 
-/* As at the start of the daemon. */
+/* The state after the daemon's start. */
 static void state_begin(void)
 {
 	static struct config_errors errors;
@@ -276,7 +276,7 @@ static void state_take(struct config *taken_next)
 	generation++;
 }
 
-/* As daemon/change.c does it, up to the point where something would be applied. */
+/* The steps of daemon/change.c up to, and without, applying. */
 static void change_run(void)
 {
 	static struct change_result result;
@@ -319,7 +319,7 @@ static void ana_run(void)
 	change.done(change.arg, &result);
 }
 
-/* A line of the input as text of its own; NULL when it is empty. */
+/* The next line as an allocated string; NULL when it is empty. */
 static char *line_take(const char **at, const char *end)
 {
 	const char *stop = memchr(*at, '\n', (size_t)(end - *at));
@@ -354,7 +354,7 @@ static void request_run(const char *at, const char *end)
 	request.if_match = line_take(&at, end);
 	request.content_type = line_take(&at, end);
 	request.body_bytes = (size_t)(end - at);
-	/* Like the HTTP server: every byte, zeroes too, and a terminator. */
+	/* As the HTTP server does: every byte, zeroes included, and a terminator. */
 	request.body = calloc(1, request.body_bytes + 1);
 	CHECK(request.body != NULL);
 	memcpy(request.body, at, request.body_bytes);
@@ -384,7 +384,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes)
 		request_run(at, stop ? stop : end);
 		at = stop ? stop + 1 : end;
 	}
-	/* Only what was changed has to be made anew. */
+	/* Rebuild the state only if a request changed it. */
 	if (generation != 7) {
 		state_end();
 		state_begin();

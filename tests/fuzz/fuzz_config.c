@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration reader on any bytes: it accepts or complains, never both, and what it accepts
- * keeps the order that a snapshot needs, and is written as a document that reads back the same. The
- * same bytes as a document of the kernel target's tool become one of ours, or an error. Two
- * documents with a byte 1Eh between them are a change from one to the other: it is allowed or said
- * why not, both ways. The REST API takes documents from whoever may speak to it.
+ * Fuzzes the configuration reader. Checked: it either accepts a document or reports errors; an
+ * accepted document keeps the order that a snapshot needs, and reads back the same when written.
+ * The same bytes are also imported as a document of the kernel target's tool: the result is one of
+ * ours, or an error. Two documents with a byte 1Eh between them are a change, tried in both
+ * directions: allowed, or refused with a reason. The REST API accepts documents from every
+ * authorized client.
  */
 #include "base/check.h"
 #include "config/config.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Any value, whether or not it is a document of ours. */
+/* Any JSON value, also one that is no nvmetcli document. */
 static void import_try(const uint8_t *data, size_t len_bytes)
 {
 	static struct config_errors errors, notes;
@@ -51,7 +52,7 @@ static void round_trip(const struct config *config)
 	config_free(again);
 }
 
-/* From one document to another. What differs is said; what is the same says nothing. */
+/* Checks the change, and that config_diff is empty only for equal documents. */
 static void transition_try(const struct config *from, const struct config *to)
 {
 	static struct config_errors errors;

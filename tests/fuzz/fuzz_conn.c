@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes a whole target through its connections, on the simulated reactor: hosts that say
- * anything, before and after Connect, on three connections at once.
+ * Fuzzes a whole target through three connections at once, on the simulated reactor: hosts that
+ * send anything, before and after Connect.
  *
  * Input: a byte of switches (digests, whether the connections start initialised, connected and
- * enabled), then steps, each a byte that chooses one of enum step and the bytes it takes. At the
- * end everything is closed: nothing may be left, hang or crash; and whatever was said to it, all
- * that the target says is well formed (fuzz_ear.h). One thread. In-band authentication will be
- * steps between Connect and the first other command.
+ * enabled), then steps: each is a byte that chooses one of enum step, and the bytes that the step
+ * takes. At the end everything is closed. Checked: no crash, hang or leak, and every PDU that the
+ * target sends is well formed (fuzz_ear.h). One thread. In-band authentication, when implemented,
+ * adds steps between Connect and the first other command.
  */
 #include "fuzz_ear.h"
 #include "fuzz_script.h"
@@ -43,10 +43,10 @@ enum step {
 	STEP_TIME,
 	STEP_CLOSE,
 	STEP_RESET,
-	STEP_SWITCH, /* the next connection */
-	STEP_DEAF,   /* receives nothing from now on */
+	STEP_SWITCH, /* to the next connection */
+	STEP_DEAF,   /* stops receiving, or starts again */
 	STEP_SWAP,   /* a change of configuration */
-	STEP_R2T,    /* data that an R2T has asked for, or nearly */
+	STEP_R2T,    /* data for an R2T, right or with one field wrong */
 	STEP_ADMIN,  /* a command in a few bytes */
 	STEP_IC_ANY,
 	STEP_TERM,
@@ -57,8 +57,8 @@ enum step {
 enum fuzz_switch {
 	SWITCH_HDGST = 1,
 	SWITCH_DDGST = 2,
-	SWITCH_READY = 4, /* admin and one I/O queue are connected first */
-	SWITCH_SLOW = 8,  /* the medium answers late */
+	SWITCH_READY = 4, /* admin and one I/O queue connected first */
+	SWITCH_SLOW = 8,  /* a slow medium */
 	SWITCH_DISCOVERY = 16,
 	SWITCH_TWO_REACTORS = 32,
 };
@@ -74,7 +74,7 @@ struct fuzz {
 	struct ns_store *store;
 	struct peer peers[CONNS];
 	struct ear ears[CONNS];
-	unsigned now; /* the connection that steps are about */
+	unsigned now; /* connection that the steps use */
 	unsigned switches;
 	uint16_t cid;
 	uint32_t data_bytes; /* of the last write */
@@ -149,13 +149,13 @@ static void config_apply(struct fuzz *fuzz)
 	sim_leave(fuzz->control);
 }
 
-/* Nothing survives; every eighth time the disk is full. */
+/* A keeper that stores nothing; every eighth time the disk is full. */
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t value_bytes)
 {
 	return ++((struct fuzz *)arg)->kept_count % 8 == 0 ? -ENOSPC : 0;
 }
 
-/* Control agrees, and changes nothing. */
+/* The control reactor accepts every management command and changes nothing. */
 static void on_manage(void *arg, struct manage_request *request)
 {
 	request->status = NVME_SC_SUCCESS;
@@ -188,7 +188,7 @@ static void target_start(struct fuzz *fuzz)
 	run_while(fuzz->sim, is_applying, fuzz);
 }
 
-/* ---- what hosts say -------------------------------------------------------------------------- */
+/* ---- what hosts send ------------------------------------------------------------------------ */
 
 static void on_heard(struct peer *peer, const uint8_t *bytes, size_t len_bytes)
 {
@@ -292,7 +292,7 @@ static void send_fuzzed_command(struct fuzz *fuzz)
 	bytes = script_u8(&fuzz->script) * 16;
 	memset(data, 0x5a, bytes);
 	sqe.flags = (uint8_t)((sqe.flags & ~NVME_SQE_PSDT_MASK) | NVME_SQE_PSDT_SGL);
-	/* Mostly what a host would say of its data, so that commands get further than that. */
+	/* Often a valid SGL, so that commands get beyond the check of the SGL. */
 	if (sqe.sgl.rsvd[0] & 1)
 		sgl_encode_in_capsule(&sqe, bytes);
 	else if (sqe.sgl.rsvd[0] & 2)
@@ -300,7 +300,7 @@ static void send_fuzzed_command(struct fuzz *fuzz)
 	send_command(fuzz, &sqe, data, bytes);
 }
 
-/* Ranges that mostly exist; returns their bytes. */
+/* Copy ranges that mostly exist; returns their length in bytes. */
 static uint32_t copy_encode(struct fuzz *fuzz, struct nvme_sqe *sqe, const struct io_cmd *cmd,
 			    uint8_t *data)
 {
@@ -330,7 +330,7 @@ static bool is_reservation(uint8_t opcode)
 	       opcode == NVME_IO_RESERVATION_RELEASE;
 }
 
-/* CDW10 as the script says, keys of a few values; returns the bytes of the data. */
+/* CDW10 from the script, keys from a few values; returns the length of the data. */
 static uint32_t reservation_encode_cmd(struct fuzz *fuzz, struct nvme_sqe *sqe, uint8_t *data)
 {
 	uint8_t opcode = sqe->opcode;
@@ -433,12 +433,12 @@ static void send_data(struct fuzz *fuzz, bool is_fitting)
 		args.is_last = choice & 1;
 	}
 	if (args.data_bytes == 0)
-		args.data_bytes = 1; /* the encoder knows none without data; STEP_RAW does */
+		args.data_bytes = 1; /* the encoder requires data; STEP_RAW sends none */
 	peer_send(peer_now(fuzz), hdr, pdu_encode_h2c_data(hdr, &encoding, &args));
 	send_payload(fuzz, data, args.data_bytes);
 }
 
-/* An R2T is answered, in one piece or two, as it asks or with one thing wrong. */
+/* Answers an R2T in one piece or two, as requested or with one field wrong. */
 static void send_r2t_data(struct fuzz *fuzz)
 {
 	struct pdu_encoding encoding = encoding_of(fuzz);
@@ -493,7 +493,7 @@ static void send_admin(struct fuzz *fuzz)
 	send_command(fuzz, &sqe, data, 0);
 }
 
-/* Any ICReq, right in form. */
+/* An ICReq with a valid header and any values. */
 static void send_ic_any(struct fuzz *fuzz)
 {
 	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
@@ -571,7 +571,7 @@ static void say_step(struct fuzz *fuzz, enum step step)
 	else if (step == STEP_DEAF && peer->is_open && !peer->is_connecting &&
 		 !peer->sock.closing) {
 		peer->is_deaf = !peer->is_deaf;
-		peer_flush(peer); /* says what it wants from now on */
+		peer_flush(peer); /* requests the events wanted from now on */
 	}
 }
 
@@ -628,7 +628,7 @@ static void fuzz_finish(struct fuzz *fuzz)
 	struct target_stats stats;
 
 	run_while(fuzz->sim, is_applying, fuzz);
-	/* Half of the inputs leave it to the target to end the connections. */
+	/* For half of the inputs the target ends the connections. */
 	sim_enter(fuzz->host);
 	for (unsigned i = 0; i < CONNS && (fuzz->cid & 1); i++)
 		peer_close(&fuzz->peers[i], false);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes what stands behind the PDU header before anybody is authenticated: the Connect command
- * and its data on a target, and the pages that a host reads from a controller that it does not
- * know yet. Input: one byte that chooses, then the bytes, padded with zeros to the structure.
- * Accepted names must be well formed, and accepted sizes usable.
+ * Fuzzes what is decoded behind the PDU header before a peer is authenticated: on a target, the
+ * Connect command and its data; on a host, the pages of a controller that it does not know yet.
+ * Input: a byte that chooses, then the bytes, padded with zeros to the structure. Checked: accepted
+ * names are well formed, accepted sizes are usable.
  */
 #include "base/check.h"
 #include "wire/fabrics.h"

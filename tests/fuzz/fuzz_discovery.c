@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the reader of discovery logs: a controller whose log changes, shrinks, claims anything or
- * fails while it is read in pieces. The session (lib/session.h) is these few functions: each Get
- * Log Page is answered from the input.
+ * Fuzzes the reader of discovery logs, against a controller whose log changes, shrinks, contains
+ * any values or fails while it is read in pieces. This file implements the session (lib/session.h):
+ * each Get Log Page is answered from the input.
  *
- * Input: per command a byte that chooses, then its bytes; entries are what follows. Checked:
- * it comes to an end, and what was read are names that end. One thread.
+ * Input: per command a byte that chooses, then its bytes; entries follow. Checked: the reader ends,
+ * and every name that it returns is terminated. One thread.
  */
 #include "base/check.h"
 #include "lib/discovery_log.h"
@@ -54,7 +54,7 @@ static void header_answer(uint8_t choice, uint8_t *data)
 		entry_count = next8();
 	if (choice & 4)
 		entry_count = (uint64_t)(next8() + 1) << (next8() % 64);
-	/* Many, or more than anybody believes; in between it is only slow. */
+	/* Few entries, or more than the reader accepts; numbers in between only take long. */
 	if (entry_count > 1024 && entry_count <= 65536)
 		entry_count = 1024;
 	header = (struct discovery_header){generation, entry_count, next8()};

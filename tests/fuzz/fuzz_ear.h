@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a fuzzing host hears of a target on one connection: whole PDUs, each of which has to be well
- * formed whatever the host said before, and the R2Ts that nobody has answered yet. Included once;
- * one thread.
+ * Checks what a fuzzing host receives from a target on one connection: every PDU must be whole and
+ * well formed, whatever the host sent before. Collects R2Ts that are not answered yet. Included
+ * once; one thread.
  */
 #ifndef WEFT_TESTS_FUZZ_EAR_H
 #define WEFT_TESTS_FUZZ_EAR_H
@@ -23,15 +23,15 @@ struct ear_r2t {
 
 struct ear {
 	struct pdu_state state;
-	uint32_t align_bytes; /* that the last ICReq asked for */
-	size_t skip_bytes;    /* payload that is not looked at */
+	uint32_t align_bytes; /* from the last ICReq */
+	size_t skip_bytes;    /* payload left to ignore */
 	size_t in_bytes;
 	uint8_t in[NVME_TCP_HDR_MAX_BYTES + NVME_TCP_DIGEST_BYTES];
 	unsigned r2t_count;
 	struct ear_r2t r2ts[EAR_R2TS];
 };
 
-/* A new connection. */
+/* For a new connection. */
 static inline void ear_reset(struct ear *ear)
 {
 	memset(ear, 0, sizeof(*ear));
@@ -84,7 +84,7 @@ static inline void ear_hear(struct ear *ear, const uint8_t *bytes, size_t len_by
 	}
 }
 
-/* Takes one of those that wait; false: there is none. */
+/* Removes a pending R2T; false when there is none. */
 static inline bool ear_pick(struct ear *ear, unsigned index, struct ear_r2t *ret_r2t)
 {
 	if (ear->r2t_count == 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the host library with a controller that says anything, on the simulated reactor.
+ * Fuzzes the host library with a controller that answers anything, on the simulated reactor.
  *
- * Input: a byte of switches, then one byte per PDU that the host sends, which chooses one of enum
- * act and the bytes it takes; what the input does not say is answered as a good controller would,
- * so that deep states are reached. Whatever happens, every command must end once, the host must
- * come to an end by itself, and nothing may be left. One thread.
+ * Input: a byte of switches, then one byte per PDU that the host sends: it chooses one of enum act,
+ * and the bytes that the act takes. Everything else is answered as a good controller would, so that
+ * deep states are reached. Checked: every command ends once, the host ends by itself, nothing is
+ * leaked. One thread.
  */
 #include "fuzz_script.h"
 
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 enum act {
 	ACT_HONEST,
 	ACT_HONEST_TWICE,
-	ACT_CQE,  /* 16 bytes of the input, with the right identifier or not */
+	ACT_CQE,  /* 16 bytes of the input, with the right or a wrong CID */
 	ACT_DATA, /* C2HData with any fields */
 	ACT_R2T,
 	ACT_IC_RESP,
@@ -38,14 +38,14 @@ enum act {
 	ACT_CLOSE,
 	ACT_RESET,
 	ACT_TERM,
-	ACT_PAGE, /* the honest answer with some bytes of the page changed */
+	ACT_PAGE, /* an honest answer with some bytes of the page changed */
 	ACT_COUNT,
 };
 
 struct fuzz;
 
 struct conn {
-	struct peer peer; /* first: found from it */
+	struct peer peer; /* first: conn is found from its peer */
 	struct fuzz *fuzz;
 	struct pdu_state state;
 	struct pdu_encoding encoding;
@@ -69,12 +69,12 @@ struct fuzz {
 	bool is_gone;
 	struct host_cmd cmds[COMMANDS];
 	struct iovec pieces[COMMANDS][PIECES];
-	bool forgets; /* the first read, when the first other command is done */
+	bool forgets; /* forgets the first read when another command is done */
 	unsigned submitted;
 	unsigned done;
 };
 
-/* ---- the controller's answers ---------------------------------------------------------------- */
+/* ---- the controller's honest answers -------------------------------------------------------- */
 
 static void send_data(struct conn *conn, const struct pdu_data_args *args, const uint8_t *data)
 {
@@ -169,7 +169,7 @@ static void identity_fill(uint8_t *page)
 	identify_ctrl_encode(&identity, page);
 }
 
-/* Changes: how many pairs of offset and byte of the input are put into a page. */
+/* changes: number of pairs (offset, byte) of the input that are written into the page. */
 static void answer(struct conn *conn, const struct pdu *pdu, unsigned changes)
 {
 	static uint8_t data[65536 + NVME_PAGE_BYTES];
@@ -233,7 +233,7 @@ static void honest(struct conn *conn, const struct pdu *pdu, unsigned changes)
 		respond(conn, pdu->u.data.cccid, 0);
 }
 
-/* ---- and its other words --------------------------------------------------------------------- */
+/* ---- the controller's lies ------------------------------------------------------------------ */
 
 static uint16_t cid_of(const struct pdu *pdu)
 {
@@ -251,7 +251,7 @@ static void act_data(struct conn *conn, const struct pdu *pdu)
 		.cccid = choice & 1 ? script_u16(script) : cid_of(pdu),
 		.offset = choice & 2 ? script_u32(script) : 0,
 		.data_bytes = script_u16(script),
-		.is_last = choice & 12, /* SUCCESS without it is left to ACT_RAW */
+		.is_last = choice & 12, /* SUCCESS without LAST is left to ACT_RAW */
 		.is_success = choice & 8,
 	};
 
@@ -285,7 +285,7 @@ static void act_ic_resp(struct conn *conn)
 	uint8_t hdr[NVME_TCP_IC_BYTES] = {NVME_TCP_PDU_IC_RESP, 0, NVME_TCP_IC_BYTES, 0,
 					  NVME_TCP_IC_BYTES};
 
-	/* Version, alignment, digests, MAXH2CDATA: as the input has them. */
+	/* Version, alignment, digests and MAXH2CDATA come from the input. */
 	script_bytes(script, hdr + 8, 8);
 	conn->state.is_initialized = true;
 	conn->state.has_header_digest = hdr[11] & 1;
@@ -339,7 +339,7 @@ static void act(struct conn *conn, const struct pdu *pdu)
 		honest(conn, pdu, 0);
 }
 
-/* Takes whole PDUs of the host out of what has come. */
+/* Takes whole PDUs of the host out of the received bytes. */
 static void on_heard(struct peer *peer, const uint8_t *bytes, size_t len_bytes)
 {
 	struct conn *conn = container_of(peer, struct conn, peer);
@@ -413,7 +413,7 @@ static void on_done(struct host_cmd *cmd)
 	struct host_cmd *first = &fuzz->cmds[0];
 
 	fuzz->done++;
-	/* Twice, or never begun, would be found here. */
+	/* Fails for a command that completes twice or was never submitted. */
 	CHECK(cmd->done == on_done);
 	cmd_end(cmd);
 	if (fuzz->forgets && first->done != NULL && host_ctrl_io_queues(fuzz->ctrl) > 0) {
@@ -423,7 +423,7 @@ static void on_done(struct host_cmd *cmd)
 	}
 }
 
-/* Cut into pieces of which one is empty; each has memory of its own. */
+/* Cuts the data into pieces, one of them empty; each piece has memory of its own. */
 static void cmd_cut(struct host_cmd *cmd, struct iovec *pieces)
 {
 	size_t lens[PIECES] = {1, 0, 302, cmd->data_bytes - 303};
@@ -443,7 +443,7 @@ static void commands_submit(struct fuzz *fuzz)
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		struct host_cmd *cmd = &fuzz->cmds[i];
 		uint32_t bytes = i & 4 ? BIG_BYTES : 512;
-		/* Exactly as large as asked for, so that a byte too many is seen. */
+		/* Exactly the requested size, so that ASan sees a byte too many. */
 		void *data = calloc(1, bytes);
 
 		CHECK(data != NULL);

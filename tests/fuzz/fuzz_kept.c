@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept of namespaces and subsystems, read back from any bytes: the disk may have lost some,
- * and a state folder may come from elsewhere. The first byte chooses the kind. What is accepted
- * makes sense: it can be used, and is written as it was read. One thread; no reactor runs.
+ * Fuzzes the decoders of what the store keeps of namespaces and subsystems: a disk may lose bytes,
+ * and a state folder may come from elsewhere. Input: a byte that chooses the kind, then the value.
+ * Checked: an accepted value is usable and is written as it was read. One thread; no reactor runs.
  */
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -19,20 +19,20 @@ enum kind {
 	KIND_RESERVATION,
 	KIND_BAD_BLOCKS,
 	KIND_EVENTS,
-	KIND_SUBSYSTEM, /* health and events together, by way of a keeper */
-	KIND_NS,        /* everything of a namespace, likewise */
+	KIND_SUBSYSTEM, /* health and events together, through a keeper */
+	KIND_NS,        /* everything of a namespace, through a keeper */
 	KIND_COUNT,
 };
 
 struct input {
 	const uint8_t *bytes;
 	size_t len_bytes;
-	size_t kept_bytes; /* by the last keep */
+	size_t kept_bytes; /* by the last call of keep */
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len_bytes);
 
-/* The checksum is made right, or nothing behind it is reached. */
+/* Corrects the checksum, so that the decoder reads beyond it. */
 static void try_reservation(const uint8_t *bytes, size_t len_bytes)
 {
 	uint8_t *copy = malloc(len_bytes + 4);

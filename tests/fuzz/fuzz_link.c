@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the links between members of a cluster on the simulated reactor, before and after their
- * handshake: two members with the same secret or not, somebody between them who changes, and
- * somebody who has no secret, speaks frames of any kind and repeats what he has heard.
+ * Fuzzes the links between members of a cluster, before and after their handshake, on the simulated
+ * reactor: two members with the same secret or different ones; a network that changes bytes; and a
+ * stranger without the secret, who sends frames of any kind and repeats recorded ones.
  *
- * Input: a byte of switches, then steps of enum step with their bytes. Checked: nobody without the
- * secret gets a link up; what a link delivers is what was sent on it, in order, nothing changed,
- * left out or repeated; everything comes to an end. One thread.
+ * Input: a byte of switches, then steps of enum step with their bytes. Checked: a link comes up
+ * only between members with the same secret; a link delivers what was sent on it, in order, with
+ * nothing changed, left out or repeated; everything ends. One thread.
  */
 #include "fuzz_script.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define SENT_MAX     64
-#define FRAME_NUMBER 16 /* where it is in a header */
+#define FRAME_NUMBER 16 /* offset of the message number in a frame header */
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 ssize_t __wrap_getrandom(void *to, size_t len_bytes, unsigned flags);
@@ -28,9 +28,9 @@ enum step {
 	STEP_TIME,
 	STEP_MESSAGE,
 	STEP_CLOSE,
-	STEP_CHANGE, /* a bit of what is sent */
+	STEP_CHANGE, /* flips a bit of bytes in transit */
 	STEP_CUT,
-	STEP_RAW_CONNECT, /* the stranger */
+	STEP_RAW_CONNECT, /* steps of the stranger */
 	STEP_RAW_HELLO,
 	STEP_RAW_FRAME,
 	STEP_RAW_BYTES,
@@ -49,7 +49,7 @@ struct message {
 	uint8_t body[PEER_RESET_BYTES];
 };
 
-/* A link and what its other end has sent on it. */
+/* A link, and the messages sent on it. */
 struct end {
 	struct peer_link link;
 	struct end *other;
@@ -64,7 +64,7 @@ static struct reactor *reactors[2];
 static struct reactor_listener listener;
 static struct peers_config configs[2];
 static struct peer_self selves[2];
-static struct end dialer, ends[4]; /* ends: of who was connected to */
+static struct end dialer, ends[4]; /* ends: the accepted links */
 static struct peer stranger;
 static uint8_t recorded[4096];
 static size_t recorded_bytes;
@@ -121,13 +121,13 @@ static const struct peer_link_handler handler = {
 
 static void on_accepted(struct reactor_listener *unused, int taken_fd, const struct net_addr *from)
 {
-	/* Who connects first is the dialer, unless there is none. */
+	/* The first connection is the dialer's, if there is a dialer. */
 	bool is_dialer = dialer.is_used && !dialer.other;
 
 	for (unsigned i = 0; i < ARRAY_LEN(ends); i++) {
 		struct end *end = &ends[i];
 
-		/* Each once: what the first one has sent may be on its way yet. */
+		/* Use each end once: messages of its former link may be in transit. */
 		if (end->was_used)
 			continue;
 		end->is_used = end->was_used = true;
@@ -144,7 +144,7 @@ static void on_accepted(struct reactor_listener *unused, int taken_fd, const str
 
 static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t len_bytes)
 {
-	/* What members say is heard by others. */
+	/* Record what members send, for STEP_RAW_REPEAT. */
 	for (size_t i = 0; i < len_bytes && recorded_bytes < sizeof(recorded); i++)
 		recorded[recorded_bytes++] = bytes[i];
 	if (change_in_bytes > 0 && change_in_bytes <= len_bytes) {
@@ -197,7 +197,7 @@ static void stranger_frame(void)
 
 	script_bytes(&script, body, 16);
 	bytes = peer_frame_encode(type, type >= PEER_PING, body, frame);
-	/* Any number, also where there is none. */
+	/* Any message number, also in frames that have none. */
 	frame[FRAME_NUMBER] = number;
 	script_bytes(&script, frame + bytes - PEER_MAC_BYTES, 4);
 	peer_send(&stranger, frame, bytes);
@@ -265,7 +265,7 @@ static void script_play(void)
 	}
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- start and end -------------------------------------------------------------------------- */
 
 static void self_make(unsigned index, uint8_t switches)
 {
@@ -280,7 +280,7 @@ static void self_make(unsigned index, uint8_t switches)
 	config->cntlid_last = is_other & SWITCH_OTHER_MEMBERS ? 9 : 8;
 	config->peer_count = 1;
 	text_copy(config->peers[0].name, sizeof(config->peers[0].name), index == 0 ? "b" : "a");
-	/* Both have to see the same members. */
+	/* Both members hash the same member list. */
 	config->peers[0].cntlid_first = 1;
 	config->peers[0].cntlid_last = 8;
 	config->index = index;
@@ -328,14 +328,14 @@ static void world_start(uint8_t switches)
 	peer_link_dial(&dialer.link, reactors[0], &selves[0], &configs[0].peers[0], &handler);
 	sim_leave(reactors[0]);
 	run_us(2000);
-	/* Nobody has disturbed it yet. */
+	/* No step has disturbed the link yet. */
 	CHECK((switches & 3) ? !dialer.is_up : dialer.is_up);
 }
 
 static void world_end(void)
 {
 	run_us(1000);
-	/* Without a change on the way, all of it has arrived or the link is over. */
+	/* If no byte was changed, a link that is still up has delivered everything. */
 	if (dialer.is_used && dialer.is_up && dialer.other && dialer.other->is_used && !has_changed)
 		CHECK(dialer.other->got_count == dialer.sent_count);
 	sim_enter(reactors[0]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes what a host reads of its controllers, with all of multipath behind it, on the simulated
- * reactor: Identify pages, lists and descriptors of namespaces, ANA log, changed namespaces, the
- * log of Cross-Controller Resets, asynchronous events and statuses, from two controllers that lie
- * about any of it at any time, while commands run.
+ * Fuzzes what a multipath host reads of its controllers, on the simulated reactor: Identify pages,
+ * lists and descriptors of namespaces, ANA log, changed namespaces, the log of Cross-Controller
+ * Resets, asynchronous events and statuses. Two controllers lie about any of these at any time,
+ * while commands run.
  *
- * Input: a byte of switches, then steps of enum step with their bytes; a byte for each command that
- * a controller gets chooses one of enum act, and a byte below 128 is an honest answer. Checked:
- * every command ends once, the host comes to an end, nothing is left. One thread.
+ * Input: a byte of switches, then steps of enum step with their bytes. A byte for each command that
+ * a controller receives chooses one of enum act; below 128 the answer is honest. Checked: every
+ * command ends once, the host ends, nothing is leaked. One thread.
  */
 #include "fuzz_script.h"
 
@@ -24,7 +24,7 @@
 #define PATHS     2
 #define IOS       24
 #define LOG_BYTES (64 * 1024)
-/* Of the longest log that a host reads on: 65535 groups with 65536 namespaces. */
+/* The longest log that a host reads: 65535 groups with 65536 namespaces. */
 #define LOG_MOST_BYTES (LOG_ANA_HEADER_BYTES + 65535u * LOG_ANA_GROUP_BYTES + 65536u * sizeof(le32))
 #define NQN            "nqn.2026-11.io.weft:default"
 
@@ -41,31 +41,31 @@ enum step {
 	STEP_CUT,
 	STEP_REMOVE_PATH,
 	STEP_ADD_PATH,
-	STEP_SILENCE, /* a partition, or its end */
+	STEP_SILENCE, /* starts or ends a partition */
 	STEP_COUNT,
 };
 
 enum act {
-	ACT_CHANGED_PAGE, /* the honest one with some bytes changed */
+	ACT_CHANGED_PAGE, /* an honest page with some bytes changed */
 	ACT_FILLED_PAGE,
 	ACT_STATUS,
 	ACT_STATUS_COMMON,
 	ACT_SILENT,
 	ACT_CLOSE,
-	ACT_CHANGED_HEAD, /* bytes among the first 64 */
+	ACT_CHANGED_HEAD, /* changes some of the first 64 bytes */
 	ACT_PERSONA,
 	ACT_COUNT,
 };
 
 struct persona {
 	struct fake *fake;
-	uint32_t nsids[4]; /* 0 ends */
+	uint32_t nsids[4]; /* a 0 ends the list */
 	bool has_ana;
 	uint32_t group_count;
 	enum ana_state state;
 	uint64_t change_count;
 	uint32_t block_count;
-	uint8_t ns_name; /* its UUID is made of it */
+	uint8_t ns_name; /* its UUID is derived from this */
 	uint16_t reset_cntlid;
 	uint8_t reset_state;
 };
@@ -207,7 +207,7 @@ static void page_log(const struct persona *persona, uint8_t log_id, uint8_t *pag
 	}
 }
 
-/* Sends the page that was asked for; `changes` pairs of offset and byte of it are the script's. */
+/* Sends the requested page, with `changes` bytes at offsets from the script. */
 static void page_send(struct fake_conn *fc, const struct nvme_sqe *sqe, unsigned changes,
 		      unsigned range, int fill)
 {
@@ -270,7 +270,7 @@ static bool play_status(struct fake_conn *fc, const struct nvme_sqe *sqe, bool i
 
 	if (is_common)
 		status = common[status.value % ARRAY_LEN(common)];
-	/* Success without data is what fuzz_host says. */
+	/* fuzz_host covers success without data. */
 	if (nvme_status_is_ok(status))
 		status = NVME_SC_INTERNAL;
 	fake_respond(fc, le16_get(sqe->cid), status, 0);
@@ -534,7 +534,7 @@ static void world_start(uint8_t switches)
 					       .block_count = FAKE_BLOCKS,
 					       .reset_state = 1};
 		personas[i].fake->script = play;
-		/* With this switch they are two subsystems: one path is refused. */
+		/* With this switch the paths lead to two subsystems: one path is refused. */
 		personas[i].fake->cntlid = (uint16_t)(FAKE_CNTLID + (switches & 128 ? 0 : i));
 		addrs[i] = personas[i].fake->listener.addr;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: what an NBD client sends, from its first byte to its requests. The first byte of the
- * input chooses the export; the second, how many bytes come at a time, for what is parsed may not
- * depend on that. A request that is accepted lies within the export.
+ * Fuzzes the parser of NBD clients' bytes, from the handshake to requests. The first byte of the
+ * input chooses the export, the second how many bytes arrive at a time: the result must not depend
+ * on the second. An accepted request must be within the export.
  *
- * What follows an accepted block status request is also the answer of the controller that is asked
- * for it: a list of allocated blocks, true or not. No block of the list is told to be a hole.
+ * The bytes after an accepted block status request are also the controller's answer to it, a list
+ * of allocated blocks, true or not. No block of this list may be reported as a hole.
  */
 #include "attach/nbd_be.h"
 #include "attach/nbd_proto.h"
@@ -23,7 +23,7 @@ static const struct nbd_export exports[] = {
 	{.name = "", .size_bytes = 0, .block_bytes = 512},
 };
 
-/* The bytes from `at` on are told to be a hole: no descriptor of the list names one of them. */
+/* The bytes from `at` on were reported as a hole: no descriptor of the list may cover them. */
 static void hole_judge(uint64_t at, uint64_t length, uint32_t block_bytes, const uint8_t *list,
 		       size_t list_bytes)
 {
@@ -66,7 +66,7 @@ static void status_judge(const struct nbd_request *request, const struct nbd_exp
 	}
 }
 
-/* after: the bytes behind the request. */
+/* after: the bytes that follow the request. */
 static void request_judge(const struct nbd_request *request, const struct nbd_export *export,
 			  const uint8_t *after, size_t after_bytes)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the encoders of pages, logs and properties with any values, and reads back what they
- * wrote: a host must learn what the target said, as far as the field can hold it, and a page that
- * we wrote is one that we accept. Names of codes exist for any code.
+ * Fuzzes the encoders of pages, logs and properties with any values, and decodes what they wrote.
+ * Checked: a host reads back the target's values as far as the field can hold them, and accepts
+ * every page that weft writes; every code has a name.
  *
- * Input: a byte that chooses, then the values as they are needed; what is missing is zero. Pure;
- * one thread.
+ * Input: a byte that chooses, then values as needed; missing values are zero. Pure; one thread.
  */
 #include "base/check.h"
 #include "wire/copy.h"
@@ -63,7 +62,7 @@ static uint64_t next64(void)
 	return low | (uint64_t)next32() << 32;
 }
 
-/* Text of the input up to a zero, at most room_bytes - 1 of it. */
+/* A string from the input up to a zero byte, at most room_bytes - 1 characters. */
 static void next_text(char *text, size_t room_bytes)
 {
 	size_t n = 0;
@@ -79,7 +78,7 @@ static uint32_t least(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* Some bytes of a page as another controller may have them. */
+/* Changes some bytes of a page, as another vendor's controller may have them. */
 static void page_spoil(uint8_t *page)
 {
 	for (unsigned count = next8() % 8; count > 0; count--) {
@@ -91,7 +90,7 @@ static void page_spoil(uint8_t *page)
 
 /* ---- Identify -------------------------------------------------------------------------------- */
 
-/* Every bool of struct ctrl_identity that an I/O controller tells. */
+/* Every bool of struct ctrl_identity that an I/O controller reports. */
 static const uint16_t ctrl_bools[] = {
 	offsetof(struct ctrl_identity, has_multiple_ports),
 	offsetof(struct ctrl_identity, has_multiple_ctrls),
@@ -109,7 +108,7 @@ static const uint16_t ctrl_bools[] = {
 	offsetof(struct ctrl_identity, has_ns_granularity),
 	offsetof(struct ctrl_identity, has_event_ctrl_reset),
 	offsetof(struct ctrl_identity, has_event_lost_host),
-	/* From here on only of I/O controllers. */
+	/* From here on, for I/O controllers only. */
 	offsetof(struct ctrl_identity, has_format),
 	offsetof(struct ctrl_identity, has_ns_management),
 	offsetof(struct ctrl_identity, has_compare),
@@ -169,7 +168,7 @@ static void try_ctrl(void)
 	for (size_t i = 0; i < bools; i++)
 		CHECK(*(bool *)((uint8_t *)&again + ctrl_bools[i]) ==
 		      *(bool *)((uint8_t *)&ctrl + ctrl_bools[i]));
-	/* No limit, or one that is not above what the target can do, but for the smallest. */
+	/* The transfer limit is kept or lowered, unless it is below two pages. */
 	CHECK(again.transfer_max_bytes <= least(ctrl.transfer_max_bytes, UINT32_MAX) ||
 	      ctrl.transfer_max_bytes < 2 * NVME_PAGE_BYTES);
 	CHECK(again.abort_limit == (ctrl.abort_limit ? least(ctrl.abort_limit, 256) : 1));
@@ -267,7 +266,7 @@ static void try_lists(void)
 	found = identify_ctrl_list_decode(page, cntlids_again);
 	CHECK(found == least(count, IDENTIFY_CTRL_LIST_MAX));
 	CHECK(memcmp(cntlids, cntlids_again, found * sizeof(cntlids[0])) == 0);
-	/* What a list says of itself is not believed. */
+	/* The count in the list may be wrong. */
 	page[0] = next8();
 	page[1] = next8();
 	CHECK(identify_ctrl_list_decode(page, cntlids_again) <= IDENTIFY_CTRL_LIST_MAX);
@@ -328,7 +327,7 @@ static void try_small_logs(void)
 	log_smart_decode(page, &smart_again);
 	CHECK(smart_again.bytes_read >= smart.bytes_read &&
 	      smart_again.read_commands == smart.read_commands);
-	/* More than 64 bits, and more units than 64 bits of bytes. */
+	/* Values above 64 bits, and more units than 64 bits of bytes. */
 	memset(page, next8(), LOG_SMART_BYTES);
 	memset(page + 40, next8(), 8);
 	log_smart_decode(page, &smart_again);
@@ -430,7 +429,7 @@ static void try_events(void)
 	event_log_header_encode(&log, bytes);
 	res = event_log_header_decode(bytes, &log_again);
 	CHECK((res == 0) == (log.total_bytes >= EVENT_LOG_HEADER_BYTES));
-	/* One byte of it is another: it is refused or read, and nothing else. */
+	/* With one byte changed the header is refused or read. */
 	bytes[next16() % 64] = next8();
 	(void)event_log_header_decode(bytes, &log_again);
 	event_header_encode(&event, bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the judgement of NVMe/TCP PDUs, which sees bytes of anybody who can open a socket.
- * Input: 4 bytes of connection state (flags, alignment, limit of in-capsule data), then the PDU.
- * Besides memory errors it looks for verdicts that contradict themselves: sizes that do not add
- * up to PLEN, a decoded PDU that does not survive encoding, a prefix judged otherwise than the
- * whole. Wrong header digests are repaired half of the time, or nothing behind them is reached.
+ * Fuzzes the NVMe/TCP PDU decoder, which gets bytes from every peer that can connect. Input: 4
+ * bytes of connection state (flags, alignment, limit of in-capsule data), then the PDU. Besides
+ * memory errors it looks for contradictory verdicts: sizes that do not add up to PLEN, a decoded
+ * PDU that does not survive encoding, a prefix judged differently from the whole. Half of the wrong
+ * header digests are repaired, so that the fields behind them are decoded.
  */
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -30,7 +30,7 @@ static struct pdu_state state_from(const uint8_t *input)
 	};
 }
 
-/* None is told before the peer has said one. */
+/* 0: the peer has not requested an alignment yet. */
 static uint32_t align_of(const struct pdu_state *state)
 {
 	return state->data_align_bytes ? state->data_align_bytes : 4;
@@ -111,7 +111,7 @@ static void check_round_trip(const struct pdu *pdu, const struct pdu_state *stat
 	struct pdu again;
 	size_t len;
 
-	/* The encoder refuses what it could not count in PLEN. */
+	/* The encoder refuses data whose length does not fit in PLEN. */
 	if (pdu->data_bytes > UINT32_MAX - 256)
 		return;
 	len = encode_again(pdu, state, hdr);
@@ -156,7 +156,7 @@ static void check_prefixes(const uint8_t *bytes, size_t size, const struct pdu_s
 	struct pdu_error error;
 	struct pdu pdu;
 
-	/* A prefix is either not yet judged or judged as the whole; nothing is decoded too soon. */
+	/* A prefix is either undecided or judged as the whole; no PDU is decoded too early. */
 	for (size_t len = 0; len < size; len++) {
 		enum pdu_verdict verdict = pdu_decode(bytes, len, state, &pdu, &error);
 
@@ -183,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	if (size > sizeof(bytes))
 		size = sizeof(bytes);
 	memcpy(bytes, input + STATE_BYTES, size);
-	/* The input itself, not the copy: the sanitizer knows where the input ends. */
+	/* Decode the input itself, not the copy, so that ASan sees a read past its end. */
 	peeked_bytes = pdu_peek_cmd(input + STATE_BYTES, size, &peeked_nsid);
 	verdict = pdu_decode(input + STATE_BYTES, size, &state, &pdu, &error);
 	if (verdict == PDU_VIOLATION && error.fes == NVME_TCP_FES_HDGST && (input[0] & 16) == 0) {

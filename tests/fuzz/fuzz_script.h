@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzzers of whole connections share: reading a script of bytes, and a bare socket on the
- * simulated reactor that sends what the script says. Included once by each program; one thread.
+ * Shared by the fuzzers of whole connections: a reader of script bytes, and a bare socket on the
+ * simulated reactor that sends bytes of the script. Included once by each program; one thread.
  */
 #ifndef WEFT_TESTS_FUZZ_SCRIPT_H
 #define WEFT_TESTS_FUZZ_SCRIPT_H
@@ -45,7 +45,7 @@ static inline uint32_t script_u32(struct script *script)
 	return low | (uint32_t)script_u16(script) << 16;
 }
 
-/* What is missing is zero. */
+/* Missing bytes are zero. */
 static inline void script_bytes(struct script *script, void *to, size_t len_bytes)
 {
 	size_t part = len_bytes < script->left ? len_bytes : script->left;
@@ -56,7 +56,7 @@ static inline void script_bytes(struct script *script, void *to, size_t len_byte
 	script->left -= part;
 }
 
-/* A socket that sends what it is given and forgets what it receives, unless `heard` looks. */
+/* A socket that sends given bytes and discards what it receives; `heard`, if set, sees it first. */
 struct peer {
 	struct reactor_sock sock;
 	bool is_open;
@@ -105,7 +105,7 @@ static void peer_flush(struct peer *peer)
 	reactor_sock_want(&peer->sock, wanted);
 }
 
-/* Inside a turn of its reactor. What does not fit any more is dropped. */
+/* Call inside a turn of the socket's reactor. Bytes that do not fit are dropped. */
 static inline void peer_send(struct peer *peer, const void *bytes, size_t len_bytes)
 {
 	if (!peer->is_open || peer->sock.closing || len_bytes > PEER_OUT_BYTES - peer->out_bytes)
@@ -170,7 +170,7 @@ static inline void peer_accept(struct peer *peer, struct reactor *reactor, int f
 	reactor_sock_open(reactor, &peer->sock, fd, peer_ready);
 }
 
-/* Runs until pred is false; a run that takes too many steps is a hang. */
+/* Runs until pred is false. Too many steps are a hang. */
 static inline void run_while(struct sim *sim, bool (*pred)(void *arg), void *arg)
 {
 	uint64_t deadline_ns = sim_now(sim) + 300 * NS_PER_S;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes the connection engine of both sides against itself, on the simulated reactor: what its
- * users may do in any order. PDUs of any length out of any pieces, private, shared or zero-copy;
- * sinks of any kind, pauses, discards, ends; sockets that are full, slow, cut or interrupted,
- * memory that is refused, bits that flip; with records between engine and socket or without.
+ * Fuzzes the connection engine against itself, as host and target, on the simulated reactor, with
+ * everything its users may do in any order: PDUs of any length from any pieces, private, shared or
+ * zero-copy; sinks of any kind, pauses, discards, ends. Sockets are full, slow, cut or interrupted,
+ * allocations fail, bits flip. Runs with and without records between engine and socket.
  *
- * Input: 8 bytes of settings, then steps of enum step with their bytes; what sinks are is read from
- * the input too, when a header comes. Checked: every PDU arrives whole, in order and with its
- * bytes, unless a bit was flipped; a block of shared memory is never half old and half new; every
- * tx is done once; on_closed comes once and last; nothing is left. One thread.
+ * Input: 8 bytes of settings, then steps of enum step with their bytes; sinks are chosen from the
+ * input when a header arrives. Checked: every PDU arrives whole, in order and with its bytes,
+ * unless a bit was flipped; a block of shared memory is never half old and half new; every tx is
+ * done once; on_closed comes once and last; nothing is leaked. One thread.
  */
 #include "../unit/xor_records.h"
 #include "fuzz_alloc.h"
@@ -28,7 +28,7 @@ enum step {
 	STEP_SEND, /* any PDU */
 	STEP_SEND_MANY,
 	STEP_RESUME,
-	STEP_CHANGE, /* shared memory */
+	STEP_CHANGE, /* changes shared memory */
 	STEP_CLOSE,
 	STEP_ABORT,
 	STEP_FAIL,
@@ -38,20 +38,20 @@ enum step {
 	STEP_INTERRUPT,
 	STEP_FLIP,
 	STEP_NETWORK,
-	STEP_HOLD, /* another thread has a granule of the shared memory */
+	STEP_HOLD, /* another thread holds a granule of shared memory */
 	STEP_COUNT,
 };
 
 struct fuzz;
 
-/* A PDU that the other side has to get. */
+/* A PDU in transit to the other side. */
 struct sent {
 	struct list node;
 	struct tcp_tx tx;
 	struct side *side;
 	enum nvme_tcp_pdu_type type;
 	bool is_shared;
-	uint32_t from_bytes; /* of the pool or the shared memory */
+	uint32_t from_bytes; /* offset in the pool or in shared memory */
 	uint32_t data_bytes;
 	bool is_done, has_arrived;
 	unsigned iov_count;
@@ -64,9 +64,9 @@ struct side {
 	struct tcp_conn conn;
 	bool is_started, is_ready, is_closed;
 	bool is_ignoring;
-	struct list sent; /* in the order of sending, until the end */
+	struct list sent; /* in the order of sending */
 	unsigned sent_count, done_count;
-	/* The PDU at hand. */
+	/* The PDU being received. */
 	uint8_t *dest;
 	bool has_dest;
 	unsigned piece_count;
@@ -86,7 +86,7 @@ struct fuzz {
 	bool has_flipped;
 	unsigned flip_in_bytes;
 	unsigned interrupts;
-	struct silence silence; /* of the host: the target's connection looks at it */
+	struct silence silence; /* of the host, used by the target's connection */
 	unsigned refusals;
 	int zc_error;
 	void *held;
@@ -113,7 +113,7 @@ ssize_t __wrap_reactor_sock_send(struct reactor_sock *sock, const struct iovec *
 void __wrap_reactor_sock_send_zc(struct reactor_sock *sock, struct reactor_send *send,
 				 const struct iovec *iov, unsigned count);
 
-/* ---- what the kernel says besides ------------------------------------------------------------ */
+/* ---- faults of the kernel and of other threads ---------------------------------------------- */
 
 static void hold_end(void)
 {
@@ -122,7 +122,7 @@ static void hold_end(void)
 	fuzz.held = NULL;
 }
 
-/* Somebody spins for what the other one has: that one goes on and is done. */
+/* The engine spins on a granule that the simulated thread holds: release it. */
 int __wrap_sched_yield(void)
 {
 	hold_end();
@@ -143,7 +143,7 @@ ssize_t __wrap_reactor_sock_send(struct reactor_sock *sock, const struct iovec *
 	return __real_reactor_sock_send(sock, iov, count);
 }
 
-/* One refusal is said with another error. */
+/* Reports a refused zero-copy send with another error. */
 static void (*zc_sent)(struct reactor_send *send, int res);
 
 static void on_zc_sent(struct reactor_send *send, int res)
@@ -179,7 +179,7 @@ static void on_bytes(void *arg, int fd, uint64_t offset, uint8_t *bytes, size_t 
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Cuts len_bytes at `base` into pieces as a byte of the script says; returns how many. */
+/* Cuts len_bytes at `base` into pieces as a byte of the script chooses; returns their number. */
 static unsigned pieces_cut(struct iovec *pieces, unsigned max, uint8_t *base, size_t len_bytes)
 {
 	uint8_t choice = script_u8(&fuzz.script);
@@ -189,7 +189,7 @@ static unsigned pieces_cut(struct iovec *pieces, unsigned max, uint8_t *base, si
 	while (len_bytes > 0) {
 		size_t part = len_bytes < step || count + 2 >= max ? len_bytes : step;
 
-		/* One without bytes and without a place now and then. */
+		/* Sometimes an empty piece without an address. */
 		if ((choice & 7) == 7 && count % 5 == 1 && count + 2 < max)
 			pieces[count++] = (struct iovec){0};
 		pieces[count++] = (struct iovec){.iov_base = base, .iov_len = part};
@@ -305,7 +305,7 @@ static void send_step(struct side *side, bool is_many)
 	unsigned count = is_many ? script_u8(&fuzz.script) * 8u : 1;
 	uint32_t data_bytes = choice & 128 ? 0 : sent_size(script_u8(&fuzz.script));
 
-	/* Many large ones are only slow. */
+	/* Many large PDUs only take long. */
 	if (is_many && data_bytes > 512)
 		data_bytes = 512;
 	for (unsigned i = 0; i < count; i++)
@@ -327,7 +327,7 @@ static void sink_end(struct side *side)
 	side->piece_count = 0;
 }
 
-/* Every block of it is of one kind: nothing yet, or one version of what was sent. */
+/* Every byte of a block is the same: zeroes, or one version of the sent data. */
 static void blocks_check(const uint8_t *bytes, size_t len_bytes)
 {
 	for (size_t i = 1; i < len_bytes; i++)
@@ -348,7 +348,7 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 		tcp_conn_abort(conn, -ENOMEM, "no room");
 	if (choice % 8 == 5)
 		*ret_pause = true;
-	/* A bit that flipped may have asked for more than anybody sends. */
+	/* A flipped bit may announce more data than any PDU has. */
 	if (*ret_pause || pdu->data_bytes == 0 || choice % 8 == 0 || pdu->data_bytes > POOL_BYTES)
 		return PDU_OK;
 	side->dest = sim_alloc(pdu->data_bytes);
@@ -361,7 +361,7 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 		return PDU_OK;
 	}
 	sink->dest = side->dest;
-	/* Private, shared by blocks, or by larger ones. */
+	/* Private, or shared with granules of BLOCK or 4096 bytes. */
 	sink->granule_bytes = choice % 8 < 4 ? choice % 2 : choice % 8 == 4 ? BLOCK : 4096;
 	if (choice % 8 == 7)
 		sink->granule_bytes = BLOCK;
@@ -369,7 +369,7 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 	return PDU_OK;
 }
 
-/* The next PDU that was sent to this side is this one. */
+/* The arrived PDU must be the oldest one in transit to this side. */
 static void arrival_check(struct side *side, const struct pdu *pdu)
 {
 	struct side *other = &fuzz.sides[side == &fuzz.sides[0]];
@@ -435,7 +435,7 @@ static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_b
 	CHECK(len_bytes > 0);
 }
 
-/* Not for long: a connection whose user hears this is about to end. */
+/* Every third refusal ends the lateness: a real user would end the connection soon. */
 static void on_too_late(struct tcp_conn *conn)
 {
 	CHECK(conn == &fuzz.sides[1].conn);
@@ -535,7 +535,7 @@ static void engine_step(struct side *side, enum step step)
 		uint16_t cccid = side->conn.pdu.u.data.cccid;
 
 		tcp_conn_discard(&side->conn, script_u8(&fuzz.script) % 8 ? cccid : 0);
-		/* What it may not touch any more is gone. */
+		/* Free the sink if the engine no longer uses it. */
 		if (side->conn.rx_phase == TCP_RX_DATA && !side->conn.sink.dest &&
 		    side->conn.sink.iov_count == 0)
 			sink_end(side);
@@ -584,7 +584,7 @@ static void script_play(void)
 	hold_end();
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------------- */
 
 static void on_accepted(struct reactor_listener *listener, int taken_fd,
 			const struct net_addr *from)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Documents that tests read: good ones, and what is said of others. For one test program.
+ * Configuration documents and parts of them, as strings, and helpers that load them and check the
+ * errors. For one test program.
  */
 #ifndef WEFT_TESTS_CONFIG_TEXT_H
 #define WEFT_TESTS_CONFIG_TEXT_H

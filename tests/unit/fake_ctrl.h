@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scripted controller for host tests: answers Connect, properties, Identify and features as it
- * should, and reads and writes of one small namespace honestly or with exactly one kind of lie.
+ * A scripted controller for host tests. It answers Connect, properties, Identify and features
+ * correctly, and reads and writes one small namespace honestly or with exactly one kind of lie.
  * Built on the connection engine in the target's role; runs on a simulated reactor of its own.
  */
 #ifndef WEFT_TESTS_FAKE_CTRL_H
@@ -42,7 +42,7 @@ enum fake_lie {
 	LIE_DATA_FOR_WRITE,
 	LIE_R2T_BEYOND,
 	LIE_SECOND_R2T,   /* while the first is open */
-	LIE_WRITE_UNREAD, /* success without having asked for the data */
+	LIE_WRITE_UNREAD, /* success without requesting the data */
 	LIE_SILENT,
 	LIE_TERM_REQ,
 	LIE_IO_ERROR,
@@ -56,7 +56,7 @@ struct fake_conn {
 	bool is_used;
 	uint16_t qid;
 	uint8_t capsule[8192];
-	/* Writes whose data is under way; TTAG = CID + FAKE_TTAG. */
+	/* Writes with an R2T open; TTAG = CID + FAKE_TTAG. */
 	struct {
 		bool is_open;
 		uint32_t next;
@@ -72,7 +72,7 @@ struct fake {
 	bool is_listener_closed;
 	struct fake_conn conns[FAKE_CONNS];
 	enum fake_lie lie;
-	uint16_t cntlid;                /* FAKE_CNTLID unless the test says otherwise */
+	uint16_t cntlid;                /* FAKE_CNTLID unless the test sets another */
 	bool lies_without_success_flag; /* separate responses instead of SUCCESS */
 	uint32_t cc;
 	unsigned keep_alives;
@@ -90,9 +90,9 @@ struct fake {
 	struct fake_conn *event_conn;
 	uint16_t event_cid;
 	bool has_traffic_keep_alive;
-	/* May be NULL. Sees every command before anybody else; true: it has dealt with it. */
+	/* May be NULL. Called first for every command; true: it has handled the command. */
 	bool (*script)(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes);
-	/* May be NULL. The ICResp is in fc->conn.ic_tx and not sent yet. */
+	/* May be NULL. Called with the ICResp in fc->conn.ic_tx, before it is sent. */
 	void (*on_ready)(struct fake_conn *fc);
 	unsigned commands; /* seen by script */
 	unsigned script_at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints the tables of fields (config/fields.h) as JSON, for tools/fields: an object for each
- * table, with what a schema says of each field.
+ * Prints the tables of fields (config/fields.h) as JSON for tools/fields: an object per table, with
+ * the schema of each field.
  */
 #include "base/check.h"
 #include "config/fields.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host and a scripted controller (fake_ctrl.h) on two simulated reactors, for the tests of the
- * host side: connects, submits reads and writes, waits, and takes all of it down again with a look
- * at what is left. One thread; everything that happens follows from the seed.
+ * A host and a scripted controller (fake_ctrl.h) on two simulated reactors, for tests of the host
+ * side: connects, submits reads and writes, waits, and at the end destroys everything and checks
+ * for leaks. One thread; the seed determines everything.
  */
 #ifndef WEFT_TESTS_HOST_WORLD_H
 #define WEFT_TESTS_HOST_WORLD_H
@@ -14,7 +14,7 @@
 #include "fake_ctrl.h"
 #include "host/host.h"
 
-/* No test needs all of them. */
+/* Some tests leave functions unused. */
 #define WORLD_FN __attribute__((unused)) static
 
 #define CMDS      100
@@ -44,7 +44,7 @@ struct world {
 	struct test_cmd cmds[CMDS];
 	unsigned done_count;
 	unsigned submitted_count;
-	bool resubmits; /* once, from done */
+	bool resubmits; /* resubmits once, from done */
 };
 
 /* ---- the world ------------------------------------------------------------------------------ */
@@ -68,7 +68,7 @@ WORLD_FN void on_lost(struct host_ctrl *ctrl, void *arg, const struct host_error
 
 	world->lost_count++;
 	world->error = *error;
-	/* All commands have been completed. */
+	/* All commands have completed before the loss is reported. */
 	if (!world->resubmits)
 		EXPECT_EQ(world->submitted_count, world->done_count);
 }
@@ -127,7 +127,7 @@ WORLD_FN void world_connect(struct world *world)
 	EXPECT_EQ(1, world->connected_count);
 }
 
-/* False: the test cannot go on. */
+/* False: the connection failed and the test must end. */
 WORLD_FN bool world_connect_ok(struct world *world)
 {
 	world_connect(world);
@@ -195,7 +195,7 @@ WORLD_FN void cmd_submit(struct world *world, unsigned index)
 	host_submit_io(world->ctrl, index % host_ctrl_io_queues(world->ctrl), &test->cmd);
 }
 
-/* Reads or writes of 1 to 32 blocks; submitted in one turn. */
+/* Submits reads or writes of 1 to 32 blocks in one turn. */
 WORLD_FN void world_submit(struct world *world, unsigned count, bool is_write, uint32_t blocks)
 {
 	sim_enter(world->reactor);
@@ -237,7 +237,7 @@ WORLD_FN void expect_status(const struct world *world, unsigned count, nvme_stat
 		EXPECT_EQ(want.value, world->cmds[i].cmd.status.value);
 }
 
-/* Ends with all commands failed, `lost` called once and a text that contains `text`. */
+/* Expects all commands to fail, `lost` to be called once, and `text` in the error. */
 WORLD_FN void expect_loss(struct world *world, unsigned count, const char *text)
 {
 	world_drain(world);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of media: a reactor on a thread of its own, and operations that the test's thread
- * sends there and waits for. Also a folder that is empty at the start and gone at the end.
- * Header only, one program includes it once.
+ * For tests of media: a reactor on a thread of its own, operations that the test's thread submits
+ * there and waits for, and a folder that is empty at the start and removed at the end. Header only,
+ * included once by a program.
  */
 #ifndef WEFT_TESTS_MEDIA_HARNESS_H
 #define WEFT_TESTS_MEDIA_HARNESS_H
@@ -29,7 +29,7 @@ struct harness_io {
 	sem_t cancelled;
 	bool is_over;
 	int res;
-	unsigned calls; /* of done: exactly one is right */
+	unsigned calls; /* calls of done; must be 1 */
 };
 
 static struct harness harness;
@@ -80,7 +80,7 @@ static void harness_cancel_on_reactor(struct reactor_msg *msg)
 	sem_post(&hio->cancelled);
 }
 
-/* kind, offset, iov… are set in hio->io; the rest is ours. */
+/* The caller sets kind, offset, iov… in hio->io; this function sets the rest. */
 static void harness_submit(struct harness_io *hio, struct media *media)
 {
 	hio->io.reactor = harness.reactor;
@@ -148,7 +148,7 @@ struct harness_range {
 	bool may_discard;
 };
 
-/* FLUSH, WRITE_ZEROES, DISCARD. */
+/* FLUSH, WRITE_ZEROES or DISCARD. */
 __attribute__((unused)) static int harness_range(struct media *media, struct harness_range range)
 {
 	struct harness_io hio = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that say which PDU they belong to and where in it: every one of them can be checked. */
+/* Payload whose bytes encode their PDU and their offset, so that each can be checked. */
 #ifndef WEFT_TESTS_PAYLOAD_H
 #define WEFT_TESTS_PAYLOAD_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A multipath host and up to three scripted controllers of one subsystem (fake_ctrl.h) on simulated
- * reactors: what each controller answers is in its struct actor, what happens to the first command
- * of a kind is a function of the test. One thread; everything that happens follows from the seed.
+ * reactors. A struct actor holds what its controller answers; a function of the test handles the
+ * first command of an opcode. One thread; the seed determines everything.
  */
 #ifndef WEFT_TESTS_SCRIPT_WORLD_H
 #define WEFT_TESTS_SCRIPT_WORLD_H
@@ -17,7 +17,7 @@
 #include "wire/log_page.h"
 
 #define ACTORS_MAX  3
-#define ANA_GROUPS  200 /* more than one piece of the log */
+#define ANA_GROUPS  200 /* log longer than one read */
 #define CROWD_MAX   5000
 #define SUBSYSTEM   "nqn.2026-11.io.weft:script"
 #define HOST_NQN    "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
@@ -29,21 +29,21 @@ struct actor {
 	struct ns_identity ns;
 	bool lacks_ns;
 	bool has_ana;
-	uint64_t ana_count; /* of the log's header */
-	bool moves_ana;     /* once, between the pieces */
+	uint64_t ana_count; /* change count in the log's header */
+	bool moves_ana;     /* once, between two reads of the log */
 	unsigned ana_reads;
-	uint32_t ns_group;       /* that the log lists the namespace in; 0: in none */
-	uint32_t crowd;          /* other namespaces that the log lists before, in group 1 */
-	uint32_t barred_group;   /* inaccessible; 0: none. Likewise what I/O meets in ns_group */
-	bool lists_too_many;     /* more namespaces than there can be */
-	nvme_status look_status; /* of Identify Namespace; success: answers */
-	unsigned looks_refused;  /* so many, then it answers */
-	void (*spoil)(uint8_t cns, uint8_t *page); /* what it tells of its namespace, or NULL */
+	uint32_t ns_group;       /* ANA group that lists the namespace; 0: none */
+	uint32_t crowd;          /* number of other namespaces before it in group 1 */
+	uint32_t barred_group;   /* inaccessible in the log, and for I/O in ns_group; 0: none */
+	bool lists_too_many;     /* more namespaces than are possible */
+	nvme_status look_status; /* of Identify Namespace; on success the page is sent */
+	unsigned looks_refused;  /* number of refusals before it answers */
+	void (*spoil)(uint8_t cns, uint8_t *page); /* changes an Identify page; may be NULL */
 	unsigned looks;
 	unsigned resets;
 	bool resets_at_once;
 	uint8_t reset_state;        /* of the entry in the log */
-	uint16_t reset_count;       /* that the log's header promises; the entry is there always */
+	uint16_t reset_count;       /* count in the log's header; the page always has the entry */
 	nvme_status feature_status; /* of Get Features */
 	unsigned feature_gets;
 };
@@ -59,14 +59,14 @@ struct script_world {
 	int ready_res;
 	struct host_error ready_error;
 	bool is_gone;
-	char said[512]; /* the last word on a path that names the text looked for */
+	char said[512]; /* last error text of a path that contains the searched text */
 	const char *listens_for;
-	struct actor *victim; /* the first one that got a command of victim_opcode */
+	struct actor *victim; /* first one that got a command of victim_opcode */
 	uint8_t victim_opcode;
 	void (*on_victim)(struct fake_conn *fc, const struct nvme_sqe *sqe);
 	unsigned io_commands;
-	nvme_status io_status; /* success: I/O commands are carried out */
-	bool is_mute;          /* no command is answered, Connect included */
+	nvme_status io_status; /* success: I/O commands are executed */
+	bool is_mute;          /* answers no command, not even Connect */
 };
 
 struct script_io {
@@ -185,7 +185,7 @@ static void answer_ana_log(struct fake_conn *fc, const struct nvme_sqe *sqe,
 			memcpy(log + at, &nsid, sizeof(nsid));
 		}
 	}
-	/* No host asks for what is behind the end, but with the first piece. */
+	/* Only the first piece may reach beyond the end of the log. */
 	CHECK(cmd->offset == 0 || cmd->offset + cmd->len_bytes <= at);
 	fake_send_page(fc, le16_get(sqe->cid), log + cmd->offset, cmd->len_bytes);
 }
@@ -259,7 +259,7 @@ static bool on_script(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t
 	return true;
 }
 
-/* The host hears that the ANA log has changed. */
+/* Sends the event of a changed ANA log. */
 static void actor_notify_ana(struct actor *actor)
 {
 	struct fake *fake = actor->fake;
@@ -275,7 +275,7 @@ static void actor_notify_ana(struct actor *actor)
 	sim_leave(fake->reactor);
 }
 
-/* All connections of the controller end, and its host has not come back within a test. */
+/* Ends all connections of the controller. The host does not reconnect within a test. */
 static void actor_hang_up(struct fake *fake)
 {
 	for (unsigned i = 0; i < FAKE_CONNS; i++)
@@ -372,7 +372,7 @@ static int script_world_open(void)
 	return res;
 }
 
-/* All paths are live soon. False: the test cannot go on. */
+/* Waits until all paths are live. False: the test must end. */
 static bool script_world_connect(void)
 {
 	CHECK(script_world_open() == 0);

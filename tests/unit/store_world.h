@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores for their tests: opened in a folder of the program's own, given documents, and looked at
- * as another program would.
+ * Stores for their tests: opened in a folder of the program, filled with documents, and read as
+ * another program would.
  */
 #ifndef WEFT_TESTS_STORE_WORLD_H
 #define WEFT_TESTS_STORE_WORLD_H
@@ -11,7 +11,7 @@
 
 #include <sqlite3.h>
 
-static char dir[128]; /* of the store; below root */
+static char dir[128]; /* of the store, below root */
 static const struct store_counters first = {.is_clean = true, .id = {{1, 2, 3}}};
 
 static const char *path_of(const char *name)
@@ -34,7 +34,7 @@ static struct store *open_good(void)
 	return store;
 }
 
-/* A database of the folder as another program sees it. SQLite's result. */
+/* Runs SQL on a database of the folder, as another program. Returns SQLite's result. */
 static int sql_in(const char *file, const char *text)
 {
 	sqlite3 *db;

@@ -5,7 +5,7 @@
  *     static void decodes_a_read(void) { EXPECT_EQ(2, 1 + 1); }
  *     int main(void) { TAP_RUN(decodes_a_read); return tap_end(); }
  *
- * A failed EXPECT says where and what, marks the running case as failed and goes on.
+ * A failed EXPECT prints its place and reason, marks the running case as failed and continues.
  */
 #ifndef WEFT_TESTS_TAP_H
 #define WEFT_TESTS_TAP_H
@@ -52,7 +52,7 @@ __attribute__((unused)) static int tap_end(void)
 		}                                                                                  \
 	} while (0)
 
-/* As EXPECT, with what is expected in words. */
+/* Like EXPECT, with the expectation in words. */
 #define EXPECT_THAT(cond, ...)                                                                     \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection of the engine against a bare socket (or against a second one) on the simulated
- * reactor, for tests that look at bytes: world_create, connect, send, run_ms, look, world_destroy,
- * which checks that everything was closed once and nothing is left.
+ * One connection of the engine against a bare socket, or against another connection, on the
+ * simulated reactor, for tests of bytes: world_create, connect, send, run_ms, look, world_destroy.
+ * world_destroy checks that everything was closed once and nothing leaks.
  */
 #ifndef WEFT_TESTS_TCP_RAW_WORLD_H
 #define WEFT_TESTS_TCP_RAW_WORLD_H
@@ -28,7 +28,7 @@ struct raw {
 	int error;
 	size_t received;
 	uint8_t *bytes;
-	const uint8_t *answer; /* sent as soon as something was received */
+	const uint8_t *answer; /* sent when the first bytes have been received */
 	size_t answer_bytes;
 };
 
@@ -52,15 +52,15 @@ struct world {
 	struct reactor *reactor;
 	struct reactor_listener listener;
 	struct raw raw;
-	struct subject subject; /* what is tested against raw */
-	struct subject other;   /* or against this one */
+	struct subject subject; /* tested against raw */
+	struct subject other;   /* or tested against this connection */
 	struct tcp_conn_config target_config;
 	struct tcp_conn_config host_config;
-	bool is_raw_listening; /* who gets what the listener accepts */
-	uint64_t flip_at;      /* byte of the host's stream whose bits are turned; 0: none */
+	bool is_raw_listening; /* raw, not other, gets what the listener accepts */
+	uint64_t flip_at;      /* offset in the host's stream of the byte to flip; 0: none */
 };
 
-static struct world *world; /* the one of the running case */
+static struct world *world; /* of the running case */
 
 struct sent {
 	struct tcp_tx tx;
@@ -114,7 +114,7 @@ __attribute__((unused)) static void on_closed(struct tcp_conn *conn, int cause, 
 {
 	struct subject *subject = container_of(conn, struct subject, conn);
 
-	/* A connection that was open has said so before it ended. */
+	/* on_ending comes before the end of an open connection. */
 	EXPECT_EQ(subject->ready_count, subject->ending_count);
 	subject->closed_count++;
 	subject->cause = cause;
@@ -144,7 +144,7 @@ __attribute__((unused)) static void raw_send(const void *bytes, size_t len_bytes
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len_bytes};
 
-	/* The simulated socket takes less than there is room for now and then. */
+	/* The simulated socket sometimes takes fewer bytes than it has room for. */
 	while (iov.iov_len > 0) {
 		ssize_t len = reactor_sock_send(&world->raw.sock, &iov, 1);
 
@@ -272,7 +272,7 @@ __attribute__((unused)) static void world_destroy(void)
 	world = NULL;
 }
 
-/* A bare socket that talks to our target. */
+/* Connects a bare socket to our target. */
 __attribute__((unused)) static void raw_connect(void)
 {
 	sim_enter(world->reactor);
@@ -301,7 +301,7 @@ __attribute__((unused)) static void raw_send_now(const void *bytes, size_t len_b
 	run_ms(1);
 }
 
-/* Our host, connecting to whatever listens. */
+/* Connects our host to the listener. */
 __attribute__((unused)) static void host_connect(struct subject *host)
 {
 	host->is_begun = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of a test program's own below /tmp, made at the beginning of main and removed with all
- * that is in it at the end.
+ * A folder of the test program below /tmp, created at the start of main and removed with its
+ * contents at the end.
  */
 #ifndef WEFT_TESTS_TEMP_FOLDER_H
 #define WEFT_TESTS_TEMP_FOLDER_H
@@ -13,14 +13,14 @@
 
 static char root[] = "/tmp/weft-test-XXXXXX";
 
-/* Whether the folder is there. Log lines below errors are left out from here on. */
+/* True when the folder was created. Only errors are logged from here on. */
 __attribute__((unused)) static bool root_make(void)
 {
 	log_set_level(LOG_LEVEL_ERROR);
 	return mkdtemp(root) != NULL;
 }
 
-/* After the last case: the exit status. */
+/* Call after the last case. Returns the exit status. */
 __attribute__((unused)) static int root_end(void)
 {
 	int res = tap_end();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of routes against the OpenAPI document that is built into the program, both ways: every
- * route is described with its parameters and body, and nothing is described that is not routed.
- * Also that every reference in the document leads somewhere, and that answers of errors are named.
+ * The table of routes against the OpenAPI document that is built into the program: every route is
+ * described with its parameters and body, and everything described has a route. Also: every
+ * reference in the document resolves, and error responses are named.
  */
 #include "api/api.h"
 #include "tap.h"
@@ -23,7 +23,7 @@ static json_t *operation_of(const struct api_route *route)
 			       method);
 }
 
-/* Follows {"$ref": "#/components/…"}. */
+/* Resolves {"$ref": "#/components/…"}. */
 static const json_t *follow(const json_t *value)
 {
 	const char *at = json_string_value(json_object_get(value, "$ref"));

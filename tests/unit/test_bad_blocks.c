@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks marked bad: marking, healing and searching against a plain model, the limits, the kept
- * form and what happens to one that was damaged, and that what was kept is in force after a start,
- * with a keeper in memory. One thread; no reactor runs.
+ * Blocks marked bad: marking, healing and searching against a plain model, limits, the kept form
+ * and damaged kept values, and the recall of kept marks at a start, with a keeper in memory. One
+ * thread; no reactor runs.
  */
 #include "tap.h"
 
@@ -52,7 +52,7 @@ static void healing_splits_and_cuts(void)
 	static const struct bad_range ranges[] = {{10, 20}, {30, 40}, {50, 60}};
 	struct bad_blocks *bad = bad_of(ranges, 3);
 
-	EXPECT_EQ(0, bad_blocks_heal(bad, 20, 10)); /* the gap alone */
+	EXPECT_EQ(0, bad_blocks_heal(bad, 20, 10)); /* only the gap between two marks */
 	EXPECT_EQ(3, bad_blocks_count(bad));
 	EXPECT_EQ(0, bad_blocks_heal(bad, 14, 2));
 	EXPECT_EQ(4, bad_blocks_count(bad));
@@ -84,7 +84,7 @@ static void the_last_block_of_all_can_be_bad(void)
 	bad_blocks_destroy(bad);
 }
 
-/* The operator may change the block size: the marks stay with their bytes. */
+/* The operator may change the block size: marks keep their bytes. */
 static void marks_have_no_block_size(void)
 {
 	const struct ns small = {.block_shift = 9}, large = {.block_shift = 12};
@@ -108,7 +108,7 @@ static void marks_have_no_block_size(void)
 	bad_blocks_destroy(bad);
 }
 
-/* The view and the ranges against one flag per block. */
+/* Compares the view and its ranges with one flag per block. */
 static void check_model(const struct bad_blocks *bad, const bool *model)
 {
 	struct bad_view *view = bad_blocks_count(bad) > 0 ? bad_view_create(bad) : NULL;
@@ -166,9 +166,9 @@ static void too_many_ranges_change_nothing(void)
 		EXPECT_EQ(0, bad_blocks_mark(bad, i * 100, 10));
 	EXPECT_EQ(-ENOSPC, bad_blocks_mark(bad, 50, 1));
 	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX, bad_blocks_count(bad));
-	EXPECT_EQ(0, bad_blocks_mark(bad, 10, 1)); /* touches one that is there */
+	EXPECT_EQ(0, bad_blocks_mark(bad, 10, 1)); /* touches a range that exists */
 	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX, bad_blocks_count(bad));
-	EXPECT_EQ(0, bad_blocks_heal(bad, 2, 1)); /* a write must always be able to heal */
+	EXPECT_EQ(0, bad_blocks_heal(bad, 2, 1)); /* healing must never fail */
 	EXPECT_EQ(BAD_BLOCKS_RANGES_MAX + 1, bad_blocks_count(bad));
 	bad_blocks_destroy(bad);
 }
@@ -203,17 +203,17 @@ static void what_was_damaged_is_refused(void)
 
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, 0, &back));
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes - 1, &back));
-	value[7] = 1; /* a version of before: in blocks of an unknown size */
+	value[7] = 1; /* an older version: blocks of an unknown size */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
 	value[7] = 9;
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
 	value[7] = 2;
-	value[0] = 3; /* one range more than there is */
+	value[0] = 3; /* one range more than the value holds */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
 	value[0] = 2;
-	value[8 + 8] = 1; /* empty: ends where it begins */
+	value[8 + 8] = 1; /* empty range: first equals end */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
-	value[8 + 8] = 7; /* touches the next */
+	value[8 + 8] = 7; /* touches the next range */
 	EXPECT_EQ(-EPROTO, bad_blocks_decode(value, bytes, &back));
 	value[8 + 8] = 6;
 	EXPECT_EQ(0, bad_blocks_decode(value, bytes, &back));
@@ -222,8 +222,7 @@ static void what_was_damaged_is_refused(void)
 	free(value);
 }
 
-/* ---- a keeper in memory -----------------------------------------------------------------------
- */
+/* ---- a keeper in memory --------------------------------------------------------------------- */
 
 struct kept {
 	char key[64];
@@ -278,7 +277,7 @@ static void marks_are_in_force_after_a_start(void)
 	bad_blocks_destroy(bad);
 }
 
-/* A mark that the healer has not seen stays, but for what others have healed since. */
+/* Marks made after the healer's look stay, unless healed by others since. */
 static void later_marks_stay(void)
 {
 	struct bad_blocks *bad = bad_blocks_create();
@@ -289,16 +288,16 @@ static void later_marks_stay(void)
 	view = bad_view_create(bad);
 	stamp = bad_view_stamp(view);
 	bad_view_free(view);
-	EXPECT_EQ(0, bad_blocks_mark(bad, 12, 4)); /* once more: 12 to 15 are now later ones */
+	EXPECT_EQ(0, bad_blocks_mark(bad, 12, 4)); /* again: 12 to 15 are newer than the stamp */
 	EXPECT_EQ(0, bad_blocks_heal(bad, 13, 1));
-	EXPECT_EQ(0, bad_blocks_mark(bad, 30, 2)); /* elsewhere */
+	EXPECT_EQ(0, bad_blocks_mark(bad, 30, 2)); /* another place */
 	EXPECT_EQ(0, bad_blocks_heal_seen(bad, 11, 100, stamp));
 	EXPECT_EQ(4, bad_blocks_count(bad));
 	expect_range(bad, 0, 10, 11);
 	expect_range(bad, 1, 12, 13);
 	expect_range(bad, 2, 14, 16);
 	expect_range(bad, 3, 30, 32);
-	/* So many have come since that nobody can tell. */
+	/* More changes than are remembered: the healer must look again. */
 	for (unsigned i = 0; i < BAD_BLOCKS_RECENT; i++)
 		EXPECT_EQ(0, bad_blocks_mark(bad, 1000, 1));
 	EXPECT_EQ(-EAGAIN, bad_blocks_heal_seen(bad, 11, 100, stamp));

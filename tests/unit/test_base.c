@@ -3,8 +3,8 @@
  * Tests of src/base: text, net_addr, histogram, crc32c, uuid, list, prng, lazy memory, log limits,
  * check.
  *
- * One thread. The expected values are written out by hand or come from the standard that defines
- * them (CRC32C: RFC 3720, appendix B.4).
+ * One thread. Expected values are written out by hand or come from the standard that defines them
+ * (CRC32C: RFC 3720, appendix B.4).
  */
 #include "base/check.h"
 #include "base/clock.h"
@@ -212,7 +212,7 @@ static void net_addr_compares_hosts(void)
 
 static struct histogram one, two;
 
-/* All of an IPv6 address: two that begin alike are two hosts. */
+/* All bytes of an IPv6 address count: two with the same first bytes are two hosts. */
 static void net_addr_from_the_kernel(void)
 {
 	static const char *const texts[] = {"10.0.0.1:4420", "[fd00::1]:4420", "[fd00::2]:4420"};
@@ -249,7 +249,7 @@ static void net_addr_of_a_unix_socket(void)
 	EXPECT_EQ(NET_ADDR_TEXT_BYTES - 1, strlen(text));
 	EXPECT_EQ(0, strncmp(text, "unix:...", 8));
 	EXPECT_STR(long_path + strlen(long_path) - 55, text + 8);
-	/* A peer that has bound no name. */
+	/* A peer without a bound name. */
 	addr.len_bytes = sizeof(sa_family_t);
 	EXPECT_STR("unix:", net_addr_format(&addr, text));
 }
@@ -424,7 +424,7 @@ static void log_limit_lets_ten_through(void)
 	for (unsigned i = 0; i < 25; i++)
 		passed += log_limit_pass(&limit, &held_back);
 	EXPECT_EQ(10, passed);
-	/* As if the window had begun over a second ago. */
+	/* Pretend that the window started over a second ago. */
 	limit.window_start_ns -= 2 * NS_PER_S;
 	EXPECT(log_limit_pass(&limit, &held_back));
 	EXPECT_EQ(15, held_back);
@@ -432,7 +432,7 @@ static void log_limit_lets_ten_through(void)
 	EXPECT_EQ(0, held_back);
 }
 
-/* Runs fn in a child whose standard error is a pipe; returns the wait status. */
+/* Runs fn in a child whose standard error is a pipe. Returns the wait status. */
 static int run_child(void (*fn)(void), char *text, size_t text_bytes)
 {
 	int pipe_fds[2], status = -1;
@@ -507,7 +507,7 @@ static bool is_zero(const uint8_t *mem, size_t len_bytes)
 	return true;
 }
 
-/* What was written and given back must not be seen again, of whatever size it was. */
+/* Memory that was written and freed must be zero when allocated again, whatever its size. */
 static void lazy_memory_is_zero(void)
 {
 	static const size_t sizes[] = {1, 800, 8192, 8193, 100000, 1 << 20};
@@ -577,13 +577,13 @@ static void foreign_text_is_escaped(void)
 	expect_escape("\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8", "\\u202e\\u2066\\u2028");
 	expect_escape("\xf3\xa0\x81\x81", "\\udb40\\udc41");                  /* U+E0041, hidden */
 	expect_escape("\xff\xc3(\xed\xa0\x80", "\\xff\\xc3(\\xed\\xa0\\x80"); /* not UTF-8 */
-	/* Cut between characters, never inside an escape. */
+	/* A text is cut between characters, never inside an escape. */
 	EXPECT_STR("ab", text_escape("ab\x1b", small, sizeof(small)));
 	EXPECT_STR("abcd", text_escape("abcd\xc3\xbc", small, sizeof(small)));
 	EXPECT_STR("", text_escape("x", small, 1));
 }
 
-/* Every array of up to 8 even numbers, every number between and beside them. */
+/* Every sorted array of up to 8 even numbers is searched for every number in and between them. */
 static void sorted_place_is_the_first_that_is_not_below(void)
 {
 	for (unsigned count = 0; count <= 8; count++) {
@@ -602,7 +602,7 @@ static void sorted_place_is_the_first_that_is_not_below(void)
 			EXPECT(looks <= 4);
 		}
 	}
-	/* Of equal ones the first. */
+	/* The first of equal ones. */
 	EXPECT_EQ(1, SORTED_PLACE(i, 4, "abbb"[i] < 'b'));
 }
 

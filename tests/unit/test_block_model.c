@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge of the torture test: it finds a write that was lost, one that came late, and a block of
- * two writes; and it forgives a write that failed for being there or not, until it was seen.
+ * The model that judges the torture test: it finds a lost write, a late write, and a block of two
+ * writes. A failed write may be there or not, until a read has shown which.
  */
 #include "../torture/block_model.h"
 #include "tap.h"
@@ -11,7 +11,7 @@
 #define BLOCKS 16
 
 static struct block_model model;
-static uint8_t disk[BLOCKS * MODEL_BLOCK_BYTES]; /* what the model is asked to judge */
+static uint8_t disk[BLOCKS * MODEL_BLOCK_BYTES]; /* judged against the model */
 static char text[200];
 
 static uint8_t *at(uint32_t block)
@@ -27,7 +27,7 @@ static void begin_anew(void)
 	EXPECT_EQ(0, block_model_init(&model, BLOCKS));
 }
 
-/* A write that lands and is acknowledged. */
+/* A write that reaches the disk and is acknowledged. */
 static void write_well(uint32_t first, uint32_t count)
 {
 	uint64_t generation = block_model_stamp(&model, first, count, at(first));
@@ -35,7 +35,7 @@ static void write_well(uint32_t first, uint32_t count)
 	block_model_wrote(&model, first, count, generation, true, true);
 }
 
-/* A write that failed; what it would have written is left in `ret_data`, the disk is as it was. */
+/* A failed write. Its data go to `ret_data`, the disk is unchanged. */
 static void write_badly(uint32_t block, bool may_have_run, uint8_t *ret_data)
 {
 	uint64_t generation = block_model_stamp(&model, block, 1, ret_data);
@@ -67,7 +67,7 @@ static void lost_write_is_found(void)
 	EXPECT_EQ(MODEL_STALE, judge(2, 3));
 	EXPECT_STR("block 3: stale or lost: generation 0, acknowledged was 1", text);
 	EXPECT_EQ(MODEL_RIGHT, judge(2, 1));
-	/* It stays wrong: a finding does not make it the truth. */
+	/* A finding does not change the model. */
 	EXPECT_EQ(MODEL_STALE, judge(3, 1));
 }
 
@@ -96,7 +96,7 @@ static void block_of_two_writes_is_torn(void)
 	memcpy(at(4) + 512, older + 512, 512);
 	EXPECT_EQ(MODEL_TORN, judge(4, 1));
 	EXPECT_STR("block 4: torn: generation 2, acknowledged was 2", text);
-	/* Also when only its last sector is of the other. */
+	/* Also when only the last sector is of another write. */
 	write_well(4, 1);
 	memcpy(at(4) + MODEL_BLOCK_BYTES - 512, older, 512);
 	EXPECT_EQ(MODEL_TORN, judge(4, 1));
@@ -109,7 +109,7 @@ static void data_of_another_block_is_torn(void)
 	memcpy(at(1), at(0), MODEL_BLOCK_BYTES);
 	EXPECT_EQ(MODEL_RIGHT, judge(0, 1));
 	EXPECT_EQ(MODEL_TORN, judge(1, 1));
-	/* A stamp that does not add up is none. */
+	/* A stamp with a wrong checksum is no stamp. */
 	write_well(1, 1);
 	for (unsigned sector = 0; sector < MODEL_BLOCK_BYTES; sector += 512)
 		at(1)[sector + 16] ^= 1;
@@ -137,7 +137,7 @@ static void what_was_seen_of_a_failed_write_is_known(void)
 	uint8_t acknowledged[MODEL_BLOCK_BYTES];
 	uint8_t failed[MODEL_BLOCK_BYTES] = {0};
 
-	/* Seen there: the write before it may not come back. */
+	/* The failed write was read: the older block must not be read again. */
 	begin_anew();
 	write_well(6, 1);
 	memcpy(acknowledged, at(6), sizeof(acknowledged));
@@ -147,7 +147,7 @@ static void what_was_seen_of_a_failed_write_is_known(void)
 	memcpy(at(6), acknowledged, sizeof(acknowledged));
 	EXPECT_EQ(MODEL_STALE, judge(6, 1));
 
-	/* Seen not there: it may not land afterwards. */
+	/* The older block was read: the failed write must not appear afterwards. */
 	begin_anew();
 	write_well(6, 1);
 	write_badly(6, true, failed);
@@ -203,7 +203,7 @@ static void more_failures_than_can_be_kept_forgive_any_of_them(void)
 		write_badly(1, true, failed[i]);
 	memcpy(at(1), failed[MODEL_MAYBE_MAX + 2], MODEL_BLOCK_BYTES);
 	EXPECT_EQ(MODEL_RIGHT, judge(1, 1));
-	/* What was seen is known again, and so is what was acknowledged. */
+	/* Values that were read or acknowledged are still known. */
 	memcpy(at(1), failed[0], MODEL_BLOCK_BYTES);
 	EXPECT_EQ(MODEL_STALE, judge(1, 1));
 	for (unsigned i = 0; i < MODEL_MAYBE_MAX + 3; i++)

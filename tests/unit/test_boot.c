@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The boot that a target reports: the same one after a kill and after an orderly restart of the
- * machine, another one when writes that were not flushed may be lost.
+ * The boot that a target reports: unchanged after a kill and after an orderly restart of the
+ * machine, new when unflushed writes may be lost.
  */
 #include "tap.h"
 
@@ -22,7 +22,7 @@ static void a_kill_keeps_the_boot(void)
 	boot_decide(NULL, &kernels[0], false, &first);
 	boot_decide(&first, &kernels[0], false, &again);
 	EXPECT(is_same(&first, &again) && !again.is_flushed);
-	/* Without a state store, too. */
+	/* Also without a state store. */
 	boot_decide(NULL, &kernels[0], false, &again);
 	EXPECT(is_same(&first, &again));
 	boot_decide(&first, &kernels[1], false, &moved);
@@ -42,7 +42,7 @@ static void an_orderly_end_keeps_the_boot_over_a_restart_of_the_machine(void)
 	EXPECT(is_same(&first, &third) && !third.is_flushed);
 	boot_decide(&third, &kernels[2], false, &fourth);
 	EXPECT(!is_same(&first, &fourth));
-	/* The first kernel's ID does not come back as another boot's. */
+	/* The first kernel's ID is not reported for a later boot. */
 	boot_decide(&fourth, &kernels[0], false, &second);
 	EXPECT(!is_same(&fourth, &second));
 }
@@ -71,13 +71,13 @@ static void without_a_boot_id_hosts_are_told_nothing(void)
 	boot_decide(&first, &nil, false, &record);
 	EXPECT(memcmp(record.boot, none, sizeof(none)) == 0);
 	EXPECT(!record.is_flushed);
-	/* And the boot after it is that of its kernel. */
+	/* The next boot is derived from its kernel. */
 	record.is_flushed = true;
 	boot_decide(&record, &kernels[0], false, &next);
 	EXPECT(memcmp(next.boot, none, sizeof(none)) != 0);
 }
 
-/* Another member writes through the same page cache after this one has ended. */
+/* Another member may write through the same page cache after this member has ended. */
 static void a_member_of_a_cluster_has_the_boot_of_its_kernel(void)
 {
 	struct boot_record alone, carried, member, again, next;
@@ -86,7 +86,7 @@ static void a_member_of_a_cluster_has_the_boot_of_its_kernel(void)
 	alone.is_flushed = true;
 	boot_decide(&alone, &kernels[1], false, &carried);
 	boot_decide(NULL, &kernels[1], true, &member);
-	/* All members under one kernel have one boot. */
+	/* All members under one kernel report one boot. */
 	boot_decide(&carried, &kernels[1], true, &again);
 	EXPECT(is_same(&member, &again) && !is_same(&carried, &again));
 	member.is_flushed = true;
@@ -96,7 +96,7 @@ static void a_member_of_a_cluster_has_the_boot_of_its_kernel(void)
 	EXPECT(!is_same(&member, &next));
 }
 
-/* Of a state folder that was copied for another member, too. */
+/* Also when a state folder was copied for another member. */
 static void each_member_is_a_source_of_its_own(void)
 {
 	uint64_t alone = boot_loss_source(&kernels[0], NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffer pool: classes, alignment, running out, the order of waiters, grants from inside grants.
- *
+ * Buffer pool: classes, alignment, exhaustion, the order of waiters, grants from inside grants,
+ * shares.
  * One thread, as on a reactor.
  */
 #include "reactor/buf_pool.h"
 #include "tap.h"
 
-static struct buf_share one; /* for tests that are about the pool alone */
+static struct buf_share one; /* for tests without several shares */
 
 struct waiter {
 	struct buf_waiter base;
@@ -65,7 +65,7 @@ static void classes_and_fallback(void)
 	buf_pool_destroy(pool);
 }
 
-/* What a device registers: every buffer lies in the region that its key names, whole. */
+/* For device registration: every buffer must be within the region that its key names. */
 static void buffers_name_their_regions(void)
 {
 	const unsigned counts[BUF_POOL_CLASSES] = {3, 0, 2};
@@ -117,7 +117,7 @@ static void waiters_in_order(void)
 	buf_pool_put(pool, &one, small);
 	EXPECT_EQ(1, waiters[0].order);
 	EXPECT(waiters[0].buf.addr == small.addr);
-	/* Its own class first, then the smaller one. */
+	/* Waiters of the buffer's own class first, then of the smaller one. */
 	buf_pool_put(pool, &one, large);
 	EXPECT_EQ(2, waiters[3].order);
 	EXPECT_EQ(0, waiters[2].order);
@@ -159,7 +159,7 @@ static void a_long_chain_does_not_recurse(void)
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-#define SHARED 64 /* of which 8 are kept */
+#define SHARED 64 /* buffers, of which 8 are kept */
 
 static struct buf taken[2][SHARED];
 
@@ -198,7 +198,7 @@ static void shares_close(struct buf_pool *pool, struct buf_share shares[2])
 	buf_pool_destroy(pool);
 }
 
-/* One takes nearly all; the other finds what is kept for it. */
+/* One share takes nearly all buffers; another one still gets its minimum. */
 static void a_share_has_its_minimum(void)
 {
 	struct buf_share shares[2];
@@ -212,12 +212,12 @@ static void a_share_has_its_minimum(void)
 	EXPECT_EQ(SHARED / 16, second);
 	put_all(pool, &shares[0], taken[0], first);
 	put_all(pool, &shares[1], taken[1], second);
-	/* Who may not borrow has its minimum and no more. */
+	/* A share that may not borrow gets its minimum and no more. */
 	shares[0].may_not_borrow = true;
 	first = take_all(pool, &shares[0], taken[0]);
 	EXPECT_EQ(SHARED / 16, first);
 	put_all(pool, &shares[0], taken[0], first);
-	/* Without a minimum it still has one. */
+	/* A share with a minimum of 0 still gets one buffer. */
 	buf_pool_keep(pool, &shares[0], 0);
 	first = take_all(pool, &shares[0], taken[0]);
 	EXPECT_EQ(1, first);
@@ -225,7 +225,7 @@ static void a_share_has_its_minimum(void)
 	shares_close(pool, shares);
 }
 
-/* Whoever waits is served in turn, and first when below the minimum, however many others wait. */
+/* Waiting shares are served in turn, and first when below their minimum. */
 static void shares_wait_in_turn(void)
 {
 	struct waiter waiters[2][8] = {0};
@@ -248,10 +248,10 @@ static void shares_wait_in_turn(void)
 			.base.granted = on_granted, .pool = pool, .share = &shares[1]};
 		buf_pool_wait(pool, &shares[1], &waiters[1][i].base, 10);
 	}
-	/* Its minimum was there. */
+	/* The share below its minimum was served first. */
 	EXPECT_EQ(4, grants);
 	EXPECT(waiters[1][3].order == 4 && waiters[0][0].order == 0);
-	/* From here on they take turns. */
+	/* From here on the shares take turns. */
 	put_all(pool, &shares[0], &taken[0][first - 4], 4);
 	EXPECT_EQ(8, grants);
 	EXPECT(waiters[0][1].order > 0 && waiters[0][2].order == 0);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-.ci/steps with steps of its own: the end of the log names every failed case of every step, however
-much the steps print, and the totals are right.
+.ci/steps with the test's own steps: the end of the log has every failed case of every step, however much the
+steps print, and the totals are right.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 from tap import Tap
 
 ROOT = sys.argv[1]
-TAIL = 40  # lines that a reader of a cut log sees
+TAIL = 40  # lines visible in a cut log
 
 
 def run(script, **env):
@@ -49,7 +49,7 @@ step tidy true
 
 
 def killed(t):
-    """A step that counts no failure, but ends badly, is one."""
+    """A step that exits with an error and counts no failure is one failure."""
     code, lines = run('a() { echo "5 passed, 0 failed, 0 skipped"; return 137; }\nstep asan a')
     t.eq((code, lines[-1]), (1, '5 passed, 1 failed, 0 skipped'), 'a bad end is a failure')
     t.ok(any('asan: status 137' in line for line in lines[-TAIL:]), 'and named', why='\n'.join(lines))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration document: what a good one means, and that everything wrong is found, named by
- * its path, and told with the remedy; flags; stable identities; snapshots and the reuse of media.
+ * The configuration document: what a good one means; every error is found and reported with its
+ * path and a remedy; flags; stable identities; snapshots and the reuse of media.
  */
 #include "config/config.h"
 #include "daemon/media_registry.h"
@@ -26,7 +26,7 @@ static void expect_error(const char *text, const char *wanted)
 	config_free(config);
 }
 
-/* In the tables below a document is written with ' for ". */
+/* The tables below write documents with ' for ". */
 static const char *quoted(const char *text)
 {
 	static char copy[8192];
@@ -357,8 +357,8 @@ static void bad_flags_are_named(void)
 	EXPECT(says("--ns mem:lots: ") && says("--listen somewhere:1: "));
 }
 
-/* JSON has no such text. Nothing is left out in silence: serving without a namespace that was asked
- * for is worse than not serving. */
+/* JSON cannot hold such a string. The flag is refused, not left out: serving without a requested
+ * namespace is worse than not serving. */
 static void flags_that_are_no_utf8_are_refused(void)
 {
 	const char *texts[] = {"file:/tmp/\xff.img"};
@@ -467,8 +467,7 @@ static void ports_and_subsystems_can_be_added(void)
 	config_free(config);
 }
 
-/* As many as a subsystem takes, in descending order, with these after the last. The caller frees.
- */
+/* Fills a subsystem with namespaces in descending order, then appends `more`. The caller frees. */
 static char *many_namespaces(unsigned count, const char *more)
 {
 	static const char head[] = "{\"version\":1,\"subsystems\":[{\"nqn\":"
@@ -513,7 +512,7 @@ static void thousands_of_namespaces_are_read(void)
 	free(text);
 }
 
-/* Every one that repeats another is named once, with the first of its like. */
+/* Every repetition is reported once, with the first namespace that it repeats. */
 static void repeats_are_found_among_thousands(void)
 {
 	char *text = many_namespaces(2000, ",{\"nsid\":2000,\"media\":\"null:1M\"},"
@@ -570,7 +569,7 @@ static void a_snapshot_says_what_the_document_said(void)
 	media_registry_destroy(registry);
 }
 
-/* After `*known`, which this one replaces. */
+/* Builds the configuration that follows `*known` and replaces it. */
 static struct snapshot *build(struct media_registry *registry, const char *namespaces,
 			      struct config **known)
 {
@@ -588,8 +587,8 @@ static struct snapshot *build(struct media_registry *registry, const char *names
 	return snapshot;
 }
 
-/* A group in "change" is timed from the snapshot that brought the state. A later "change" begins
- * anew, so the record of the former one must not outlive it. */
+/* The time of a group in "change" counts from the snapshot that brought the state. A later "change"
+ * starts anew, so the record of the former one must not survive. */
 static void a_hold_ends_with_its_state(void)
 {
 	static const char *const states[] = {"change", "change", "optimized", "change",
@@ -632,7 +631,7 @@ static void unchanged_media_are_kept(void)
 	second = build(registry, "{'media':'mem:1M'},{'media':'mem:3M'}", &known);
 	EXPECT(second != NULL);
 	EXPECT(kept == second->subsystems[0]->namespaces[0].media);
-	/* Growing is another medium, over the same memory. */
+	/* A larger size is a second medium over the same memory. */
 	EXPECT(first->subsystems[0]->namespaces[1].media !=
 	       second->subsystems[0]->namespaces[1].media);
 	EXPECT(first->subsystems[0]->namespaces[1].mapped ==

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `weft serve --merge`: a document over the saved one. Fields that are given replace the saved
- * ones, lists are united, elements are found by their names or by what they stand for, nothing is
- * removed. weft-serve(1), STATE.
+ * `weft serve --merge`: merges a document into the saved one. Given fields replace the saved ones,
+ * lists are united, elements are matched by name or by what they describe, nothing is removed.
+ * weft-serve(1), STATE.
  */
 #include "base/check.h"
 #include "config/config.h"
@@ -40,7 +40,7 @@ static json_t *json_of(const char *text)
 	return json;
 }
 
-/* An empty list or object of the root is one that is missing. */
+/* An empty list or object of the root equals a missing one. */
 static void expect_merge(const char *saved_text, const char *more_text, const char *wanted_text)
 {
 	json_t *saved = json_of(saved_text), *more = json_of(more_text);
@@ -168,7 +168,7 @@ static void namespaces_are_found_by_number_or_medium(void)
 		     SUBSYSTEM("'namespaces': [{'nsid': 1, 'media': 'mem:1M'}, {'nsid': 3, "
 			       "'media': 'file:/a,size=1M', 'label': 'x'}, "
 			       "{'nsid': 2, 'media': 'mem:1M'}]"));
-	/* Memory of another size is other memory. */
+	/* Memory of another size is another namespace. */
 	expect_merge(SUBSYSTEM("'namespaces': [" TWO "]"),
 		     SUBSYSTEM("'namespaces': [{'media': 'mem:2M'}, {'nsid': 9, 'media': "
 			       "'null:1M'}]"),
@@ -200,7 +200,7 @@ static void offers_of_a_port_are_united(void)
 {
 	expect_merge(PORT("'subsystems': ['" NQN "']"), PORT("'subsystems': ['" OTHER "']"),
 		     PORT("'subsystems': ['" NQN "', '" OTHER "']"));
-	/* Without a list the port offers all of them already. */
+	/* A port without a list already offers all subsystems. */
 	expect_merge(PORT("'zero_copy': 'off'"), PORT("'subsystems': ['" OTHER "']"),
 		     PORT("'zero_copy': 'off'"));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration as a document that is written, compared and followed by another: what is
- * exported reads back the same, byte for byte; differences are told in one line each; what the
- * state in force forbids is refused; masks, protection, labels and pools are read strictly.
+ * The configuration as a document that is written, compared and changed: an export reads back the
+ * same, byte for byte; each difference is one line; a change that the state in force forbids is
+ * refused; masks, protection, labels and pools are read strictly.
  */
 #include "config/config.h"
 
@@ -60,7 +60,7 @@ static void expect_round_trip(const char *text)
 	config_free(second);
 }
 
-/* One of everything, out of order. */
+/* One object of every kind, out of order. */
 static const char *const full =
 	"{\"version\": 1, \"subsystems\": ["
 	" {\"nqn\": \"" NQN_B "\", \"hosts\": [\"" HOST2 "\", \"" HOST1 "\"],"
@@ -107,7 +107,7 @@ static void export_spells_out_identities(void)
 	EXPECT_STR(uuid_format(&config->subsystems[0].namespaces[0].uuid, uuid),
 		   json_string_value(json_object_get(ns, "uuid")));
 	EXPECT_EQ(32, strlen(json_string_value(json_object_get(ns, "nguid"))));
-	/* Memory gets another one at the next start: it is not of the document. */
+	/* Memory gets a new UUID at every start, so the document does not contain it. */
 	ns = json_array_get(json_object_get(subsystem, "namespaces"), 1);
 	EXPECT(!json_object_get(ns, "uuid") && !json_object_get(ns, "nguid"));
 	EXPECT_STR("4420",
@@ -136,7 +136,7 @@ static void what_the_program_adds_is_not_exported(void)
 	config_free(config);
 }
 
-/* What `text` says after what `known` says. */
+/* Loads `text` as the document that follows `known`. */
 static struct config *load_after(const struct config *known, const char *text)
 {
 	struct config *config = NULL;
@@ -217,7 +217,7 @@ static void a_given_identity_wins_and_stays(void)
 	config_free(silent);
 }
 
-/* An edit sees the UUID of memory; that does not make it one that a document gives. */
+/* An edit sees the UUID of memory, but the document still does not set it. */
 static void an_edit_leaves_a_made_identity_made(void)
 {
 	struct config *made = load_good(SPACES("{\"media\": \"mem:1M\"}"));
@@ -236,7 +236,7 @@ static void an_edit_leaves_a_made_identity_made(void)
 	config_free(edited);
 }
 
-/* Earlier versions derived it from the name, and saved it. */
+/* Earlier versions derived this UUID from the name and saved it. */
 static void a_derived_uuid_of_memory_is_forgotten(void)
 {
 	static const char names[2][40] = {NQN_A "/1/mem", NQN_A "/2//x"};
@@ -290,7 +290,7 @@ static void differences_are_told_in_lines(void)
 		    "- subsystem " NQN_A "\n- namespace " NQN_A "/1: mem:1M\n");
 	expect_diff(NS("\"media\": \"mem:1G\""), NS("\"media\": \"mem:2G\""),
 		    "~ namespace " NQN_A "/1: size 1 GiB -> 2 GiB\n");
-	/* Too little to show in GiB. */
+	/* A difference too small to show in GiB. */
 	expect_diff(NS("\"media\": \"mem:1073741824\""), NS("\"media\": \"mem:1073745920\""),
 		    "~ namespace " NQN_A "/1: size 1073741824 -> 1073745920 bytes\n");
 	expect_diff(NS("\"media\": \"mem:1G\""), NS("\"media\": \"mem:1G,block=512\""),
@@ -340,7 +340,7 @@ static void some_steps_are_not_possible(void)
 			  NS("\"media\": \"mem:1G\""), "is write protected (permanent)");
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"until-power-cycle\""),
 			  NS("\"media\": \"mem:1G\""), "is write protected (until-power-cycle)");
-	/* The administrator's word is last, when it is a word. */
+	/* An explicit value in the document overrides the protection. */
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"permanent\""),
 			  NS("\"media\": \"mem:1G\", \"write_protect\": \"none\""), NULL);
 	expect_transition(NS("\"media\": \"mem:1G\", \"write_protect\": \"permanent\""),
@@ -362,7 +362,7 @@ static void some_steps_are_not_possible(void)
 	", \"peers\": [{"                                                                          \
 	"\"name\": \"b\", \"address\": \"unix:/b\", \"cntlids\": [10, 19]" fence "}]}}"
 
-/* The rows of the tables say which fields. */
+/* The tables of fields define which ones. */
 static void fixed_fields_change_with_a_restart(void)
 {
 	static const char plain[] = CLUSTERED("", "500", "");
@@ -396,7 +396,7 @@ static void a_start_ends_the_power_cycle(void)
 	EXPECT_EQ(NS_WRITE_PROTECT_ON, config->subsystems[1].namespaces[3].write_protect);
 	json_decref(document);
 	config_free(config);
-	/* Whatever it is given. */
+	/* Accepts NULL. */
 	config_end_power_cycle(NULL);
 }
 
@@ -475,7 +475,7 @@ static void a_label_has_256_bytes(void)
 	expect_error(text, "label: has 257 bytes, at most 256");
 }
 
-/* The document leaves out the one that it repeats. */
+/* The given identity repeats a derived one, which is not in the document. */
 static void a_given_identity_may_not_be_anothers(void)
 {
 	static const char *const forms[] = {"uuid", "nguid"};
@@ -513,7 +513,7 @@ static void members_of_a_cluster_are_given_theirs(void)
 		     "into the documents of all members: \"serial\": \"");
 }
 
-/* Standard error as a file; what it was before. */
+/* Redirects standard error to a file. Returns the former descriptor. */
 static int stderr_take(FILE *file)
 {
 	int before = dup(STDERR_FILENO);
@@ -531,7 +531,7 @@ static void errors_fill(unsigned count)
 		config_errors_add(&errors, "mistake %u", n);
 }
 
-/* Each error is one line, and those that were not kept are counted. */
+/* Each error is one line, then a count of the errors that were not kept. */
 static void errors_are_logged_line_by_line(void)
 {
 	const unsigned *counts = error_counts;
@@ -558,7 +558,7 @@ static void errors_are_logged_line_by_line(void)
 	}
 }
 
-/* Printed for the person who gave the document: nothing but the errors, and how many more. */
+/* Output for the user: only the errors, and a count of the errors that were not kept. */
 static void errors_are_printed_line_by_line(void)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(error_counts); i++) {

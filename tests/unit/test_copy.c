@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copy, its source ranges and Cancel: bits at the places of NVM Command Set 1.1, section 3.3.2, and
- * NVMe Base 2.1, section 7.1, and round trips; the names of opcodes and statuses that go with them.
- * One thread.
+ * Copy, its source ranges and Cancel: bits as in NVM Command Set 1.1, section 3.3.2, and NVMe Base
+ * 2.1, section 7.1, and round trips; the names of their opcodes and statuses. One thread.
  */
 #include "tap.h"
 #include "wire/copy.h"
@@ -110,7 +109,7 @@ static void names_are_those_of_the_specification(void)
 	EXPECT_STR("Copy", nvme_io_opcode_name(0x19));
 	EXPECT_STR("Fast Copy Not Possible", nvme_status_name(NVME_STATUS(1, 0x86)));
 	EXPECT_STR("Overlapping I/O Range", nvme_status_name(NVME_STATUS(1, 0x87)));
-	/* The same numbers, of Connect and of an I/O command. */
+	/* The same numbers mean one status of Connect and another of an I/O command. */
 	EXPECT_STR("Connect Restart Discovery", nvme_status_name(NVME_STATUS(1, 0x83)));
 	EXPECT_STR("Command Size Limit Exceeded", nvme_io_status_name(NVME_STATUS(1, 0x83)));
 	EXPECT_STR("Incompatible Namespace or Format", nvme_io_status_name(NVME_STATUS(1, 0x85)));

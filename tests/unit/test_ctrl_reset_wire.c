@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cross-Controller Reset on the wire: the command, its result and the logs 1Eh and 1Fh at the
- * offsets of NVMe Base 2.3 as plain numbers, round trips, and pages that promise more than they
- * hold. One thread.
+ * offsets of NVMe Base 2.3 as plain numbers, round trips, and pages whose counts exceed their
+ * content. One thread.
  */
 #include "base/check.h"
 #include "tap.h"

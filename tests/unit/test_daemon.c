@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon in this process, with real reactors and listeners: it starts, applies, reloads and
- * ends in order; what cannot be applied changes nothing; what cannot start says so by its status.
+ * ends in order; a change that cannot be applied changes nothing; a failed start has an exit
+ * status.
  */
 #include "api/api.h"
 #include "daemon/daemon.h"
@@ -27,7 +28,7 @@ static char state_dir[128];
 struct run {
 	struct daemon *daemon;
 	struct reactor_timer timer;
-	struct net_addr addr; /* where the first port was bound */
+	struct net_addr addr; /* bound address of the first port */
 	unsigned started;
 	unsigned stopping;
 	unsigned ended;
@@ -38,10 +39,10 @@ struct run {
 	uint64_t discovery_generation;
 	uint64_t generation_first;
 	uint64_t generation;
-	unsigned stop_after; /* so many answers */
+	unsigned stop_after; /* stops after this number of answers */
 	unsigned drained;
 	bool has_no_source;
-	void (*next)(struct run *run); /* what `started` does */
+	void (*next)(struct run *run); /* called by `started` */
 };
 
 static void put_config(const char *text)
@@ -184,10 +185,10 @@ static void terminate_after_a_stray(struct run *run)
 	reactor_timer_arm(&run->timer, reactor_now_ns(daemon_control(run->daemon)) + POLL_NS);
 }
 
-/* SIGUSR2 is how the thread of signals is told to end: from outside it must not be. */
+/* SIGUSR2 ends the thread of signals; from outside it must not. */
 static void a_stray_signal_leaves_it_stoppable(void)
 {
-	struct daemon_options options = {.run_for_ms = 5000}; /* the end of one that is deaf */
+	struct daemon_options options = {.run_for_ms = 5000}; /* ends one that ignores the stop */
 	struct run run = {.next = terminate_after_a_stray};
 	uint64_t began_ns = clock_monotonic_ns();
 
@@ -228,7 +229,7 @@ static void wait_for_reload(struct reactor_timer *timer)
 static void reload_self(struct run *run)
 {
 	put_config(TWO);
-	/* Before daemon_serve, so that it has to wait for it. */
+	/* Sent before daemon_serve, so that the reload has to wait for it. */
 	kill(getpid(), SIGHUP);
 	reactor_timer_init(daemon_control(run->daemon), &run->timer, wait_for_reload);
 	reactor_timer_arm(&run->timer, reactor_now_ns(daemon_control(run->daemon)) + POLL_NS);
@@ -244,7 +245,7 @@ static void a_reload_is_applied(void)
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(2, run.subsystem_count);
 	EXPECT_EQ(2, run.discovery_generation);
-	/* The discovery port is not in the file and stays nevertheless. */
+	/* The discovery port is not in the file and stays anyway. */
 	EXPECT_EQ(2, run.port_count);
 }
 
@@ -404,21 +405,21 @@ static void changes_follow_each_other_and_survive(void)
 	EXPECT_EQ(run.generation_first + 2, run.generation);
 	generation = run.generation;
 
-	/* The same source: the kept state. */
+	/* The same source: the kept state is used. */
 	options = (struct daemon_options){.run_for_ms = 1};
 	run = (struct run){.next = serve_on};
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(3, run.subsystem_count);
 	EXPECT_EQ(generation, run.generation_first);
 
-	/* No source: the kept state, too. */
+	/* No source: the kept state is used. */
 	options = (struct daemon_options){.run_for_ms = 1};
 	run = (struct run){.next = serve_on, .has_no_source = true};
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(3, run.subsystem_count);
 	EXPECT_EQ(generation, run.generation_first);
 
-	/* Another source: refused, unless it shall replace the kept state. */
+	/* Another source: refused, unless it is to replace the kept state. */
 	options = (struct daemon_options){.run_for_ms = 1};
 	run = (struct run){.next = serve_on};
 	EXPECT_EQ(1, run_daemon(&run, TWO, &options));
@@ -468,7 +469,7 @@ static void on_private_gone(struct daemon *daemon, int res, void *arg)
 	daemon_stop(daemon, 0);
 }
 
-/* A change of the document leaves what stands beside it alone. */
+/* A change of the document leaves state outside the document unchanged. */
 static void on_changed_beside(void *arg, struct change_result *result)
 {
 	struct run *run = arg;
@@ -531,7 +532,7 @@ static void a_failure_is_the_exit_status(void)
 	EXPECT_EQ(0, unsafe_shutdowns());
 }
 
-/* A listener of somebody else's; its address as text for a document. */
+/* Listens on the address as another process would. Returns the socket. */
 static int take_address(const char *text, struct net_addr *ret_addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -554,7 +555,7 @@ static void a_taken_address_is_fatal_unless_chosen(void)
 	EXPECT_EQ(1, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(0, run.started);
 	EXPECT_EQ(1, run.ended);
-	/* The usual one is somebody's already, or ours now. */
+	/* The default port is taken, by another process or by this one. */
 	options.discovery_is_auto = true;
 	usual_fd = take_address("127.0.0.1:8009", &usual);
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
@@ -577,7 +578,7 @@ static void a_second_daemon_is_refused(void)
 	state_close(&state, true);
 }
 
-/* An address that somebody listens on is waited for, until the deadline at most. */
+/* A start waits for an address in use, until its deadline. */
 static void an_address_in_use_is_waited_for(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -599,7 +600,7 @@ static void an_address_in_use_is_waited_for(void)
 	EXPECT(clock_monotonic_ns() < deadline_ns);
 }
 
-/* The store has the hash: another value for the same flags would refuse a start after an update. */
+/* The store keeps this hash. If it changed, a start after an update would be refused. */
 static void flags_have_the_hash_that_they_always_had(void)
 {
 	const char *listens[] = {"127.0.0.1:4420"}, *specs[] = {"mem:1M"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The discovery log over hand-built snapshots: which entries a host sees, which address it is
- * told, and that reading in pieces at any offset gives the same bytes as reading at once.
+ * The discovery log over hand-built snapshots: the entries that a host sees, the addresses in them,
+ * and that reading in pieces at any offset gives the same bytes as reading at once.
  */
 #include "discovery/discovery.h"
 
@@ -31,7 +31,7 @@ static struct net_addr address(const char *text)
 	return addr;
 }
 
-/* Port 1 as the text says with both subsystems, port 2 fixed with one, 8009 for discovery. */
+/* Port 1 at `listen` with both subsystems, port 2 fixed with one, 8009 for discovery. */
 static void build(const char *listen)
 {
 	memset(ports, 0, sizeof(ports));
@@ -143,12 +143,12 @@ static void tells_the_address_that_was_reached(void)
 	e = entry(1);
 	EXPECT_STR("2001:db8::1", e.address);
 	EXPECT_EQ(DISCOVERY_IPV6, e.family);
-	/* IPv4 through a dual-stack listener is told as IPv4. */
+	/* IPv4 through a dual-stack listener is reported as IPv4. */
 	read_log(0, HOST_B, "[::ffff:10.1.2.3]:4420");
 	e = entry(1);
 	EXPECT_STR("10.1.2.3", e.address);
 	EXPECT_EQ(DISCOVERY_IPV4, e.family);
-	/* The number of our interface is no use to the host. */
+	/* The target's interface number is useless to the host. */
 	read_log(0, HOST_B, "[fe80::1%7]:4420");
 	EXPECT_STR("fe80::1", entry(1).address);
 }
@@ -171,13 +171,13 @@ static void advertises_what_was_configured(void)
 static void leaves_out_what_it_cannot_name(void)
 {
 	build("0.0.0.0:4420");
-	/* An IPv6 host cannot be told an address of a listener that takes only IPv4. */
+	/* An IPv6 host gets no address of a listener that accepts only IPv4. */
 	ports[1].listen = address("[::]:4421");
 	EXPECT_EQ(3, read_log(2, HOST_B, "10.0.0.5:8009").entry_count);
 	EXPECT_EQ(2, read_log(1, HOST_B, "[2001:db8::1]:4421").entry_count);
 	EXPECT_EQ(2, entry(0).port_id);
 	EXPECT_EQ(2, entry(1).port_id);
-	/* A free port is known only where the host came in. */
+	/* The number of a port "0" is known only from the connection. */
 	build("127.0.0.1:0");
 	read_log(0, HOST_B, "127.0.0.1:39999");
 	EXPECT_STR("39999", entry(1).service);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Persistent Event log page: fields at the places of NVMe Base 2.1, section 5.1.12.1.14, and
- * round trips. One thread.
+ * The Persistent Event log page: fields as in NVMe Base 2.1, section 5.1.12.1.14, and round trips.
+ * One thread.
  */
 #include "tap.h"
 #include "wire/event_log.h"
@@ -110,9 +110,9 @@ static void events_have_the_offsets_of_the_specification(void)
 	EXPECT_EQ(48, got.data_bytes);
 	header.has_place = false;
 	event_header_encode(&header, bytes);
-	EXPECT_EQ(3, bytes[3]); /* of no port */
+	EXPECT_EQ(3, bytes[3]); /* no port */
 	EXPECT_EQ(0, number_at(bytes, 4, 2));
-	bytes[20] = 1; /* vendor data */
+	bytes[20] = 1; /* length of vendor data */
 	EXPECT_EQ(-EPROTO, event_header_decode(bytes, &got));
 	event_header_encode(&header, bytes);
 	bytes[2] = 20;

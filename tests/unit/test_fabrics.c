@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connect, Disconnect, properties: bytes at the offsets of NVMe Base 2.1, section 6, round trips,
- * and each rejection with the place that it names. One thread.
+ * and each rejection with the offset that it reports. One thread.
  */
 #include "base/check.h"
 #include "tap.h"
@@ -137,7 +137,7 @@ static void unterminated_names_are_rejected(void)
 	const size_t prefix = strlen(SUBSYS);
 
 	connect_encode(&sqe, data, &args);
-	/* 223 characters are the most. */
+	/* The longest NQN has 223 characters. */
 	memset(data + 256 + prefix, 'a', 223 - prefix);
 	connect_decode(&sqe, data, sizeof(data), &got, &reject);
 	EXPECT(nvme_status_is_ok(reject.status));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Features, asynchronous events and Abort: bits at the places of NVMe Base 2.1, chapter 5, and
- * round trips. One thread.
+ * Features, asynchronous events and Abort: bits as in NVMe Base 2.1, chapter 5, and round trips.
+ * One thread.
  */
 #include "tap.h"
 #include "wire/feature.h"

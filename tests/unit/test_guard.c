@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * base/block_guard.c and target/range_guard.c: words, ranges of memory, queues of holds, and both
- * under two threads. What is shared is checked by its users themselves: a page that is not of one
- * stamp, or a granule with a writer and anybody else, fails the test. Run by meson under the thread
+ * under two threads. The users of shared memory check it themselves: a page of two stamps, or a
+ * granule with a writer and any other user, fails the test. Meson runs it under the thread
  * sanitizer too.
  */
 #include "base/block_guard.h"
@@ -54,7 +54,7 @@ static void ranges_are_taken_as_far_as_they_are_free(void)
 	got = block_guard_take_exclusive(guard, page - 2 * PAGE, 6 * PAGE);
 	EXPECT(got == 6 * PAGE);
 	block_guard_drop_exclusive(guard, page - 2 * PAGE, got);
-	/* Over the end of the table, and all of it. */
+	/* Around the end of the table, then all of it. */
 	got = block_guard_take_exclusive(guard, page, (size_t)BLOCK_GUARD_WORDS * PAGE - PAGE);
 	EXPECT(got == (size_t)BLOCK_GUARD_WORDS * PAGE - PAGE);
 	block_guard_drop_exclusive(guard, page, got);
@@ -166,10 +166,10 @@ struct script {
 	struct named_hold holds[8];
 	struct reactor_msg msg;
 	unsigned step;
-	bool is_idle; /* every second step waits for what the messages of the first one cause */
+	bool is_idle; /* every second step waits for the messages of the first */
 };
 
-/* Name n takes granules [first, first + count) and says so at once when it has them. */
+/* Hold n takes granules [first, first + count). Logs the name at once when it is granted. */
 static bool script_take(struct script *script, unsigned n, uint64_t first, unsigned count,
 			bool is_exclusive)
 {
@@ -224,7 +224,7 @@ static void script_step(struct reactor_msg *msg)
 		EXPECT(script_take(script, 4, 11, 1, false));
 		script_drop(script, 4);
 		script_drop(script, 0);
-		/* b has its word now, and its message is under way. */
+		/* b has its word now, and its message is in flight. */
 		EXPECT(!range_hold_cancel(&script->holds[1].hold));
 		break;
 	case 3:
@@ -237,7 +237,7 @@ static void script_step(struct reactor_msg *msg)
 		reactor_stop(script->reactor);
 		return;
 	}
-	/* Behind the messages that this step has caused. */
+	/* Posted behind the messages that this step has caused. */
 	reactor_post(script->reactor, msg, script_step);
 }
 
@@ -335,13 +335,13 @@ static void member_take(struct member *member)
 	member->is_waiting = true;
 	member->hold.is_exclusive = prng_below(&home->prng, 3) == 0;
 	member->hold.granted = member_granted;
-	/* In the middle of the range of all, the table ends. */
+	/* The range of all holds spans the end of the table. */
 	place = BLOCK_GUARD_WORDS - CROWD_GRANULES / 2 + member->first;
 	if (range_hold_take(&member->hold, home->crowd->guard, 0, place * PAGE,
 			    (uint64_t)member->count * PAGE)) {
 		member_granted(&member->hold);
 	} else if (prng_below(&home->prng, 8) == 0) {
-		/* Another one of this reactor gives up, if it waits. */
+		/* Cancels another hold of this reactor if it waits. */
 		struct member *other = &home->members[prng_below(&home->prng, CROWD_HOLDS)];
 
 		if (!other->is_waiting || other->is_cancelled)

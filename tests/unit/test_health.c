@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Health and events of a subsystem: sums over namespaces that come, move and go, what a keeper gets
- * and gives back, the limits of the event log, and its page. One thread, no reactor.
+ * and returns, the limits of the event log, and its page. One thread, no reactor.
  */
 #include "tap.h"
 
@@ -13,8 +13,7 @@
 
 #define NQN "nqn.2026-11.io.weft:health"
 
-/* ---- a keeper that remembers --------------------------------------------------------------------
- */
+/* ---- a keeper in memory --------------------------------------------------------------------- */
 
 struct kept {
 	uint8_t *value;
@@ -101,8 +100,7 @@ static struct log_smart smart_of(const struct subsystem_live *live)
 	return smart;
 }
 
-/* ---- sums
- * ----------------------------------------------------------------------------------------- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
 static void a_namespace_that_goes_leaves_its_counts(void)
 {
@@ -144,7 +142,7 @@ static void a_namespace_that_moves_is_counted_once(void)
 	forget_all();
 }
 
-/* One command a minute is not an hour of work in an hour. */
+/* One command per minute is not an hour of work after an hour. */
 static void rare_commands_are_not_busy_minutes(void)
 {
 	struct subsystem_live *live = live_start();
@@ -163,7 +161,7 @@ static void a_second_counts_once(void)
 	for (uint32_t second = 1; second <= 119; second++)
 		for (unsigned reactor = 0; reactor < 4; reactor++)
 			subsystem_live_note_busy(live, second, second);
-	/* Two reactors on either side of a second: the one behind adds nothing. */
+	/* Of two reactors on either side of a second, the later report adds nothing. */
 	for (unsigned i = 0; i < 100; i++) {
 		subsystem_live_note_busy(live, 118, 118);
 		subsystem_live_note_busy(live, 119, 119);
@@ -184,7 +182,7 @@ static void a_long_command_is_busy_all_the_while(void)
 	subsystem_live_note_busy(live, 10, 10);
 	subsystem_live_note_busy(live, 10, 189);
 	EXPECT_EQ(3, smart_of(live).busy_minutes);
-	/* Overlapping ones share their seconds. */
+	/* Overlapping intervals share their seconds. */
 	subsystem_live_note_busy(live, 100, 249);
 	EXPECT_EQ(4, smart_of(live).busy_minutes);
 	subsystem_live_note_busy(live, 200, 240);
@@ -193,8 +191,7 @@ static void a_long_command_is_busy_all_the_while(void)
 	forget_all();
 }
 
-/* ---- what is kept
- * ---------------------------------------------------------------------------------- */
+/* ---- what is kept --------------------------------------------------------------------------- */
 
 static void counters_and_events_survive(void)
 {
@@ -230,14 +227,14 @@ static void nothing_is_written_without_a_change(void)
 	subsystem_live_note_busy(live, 1, 60);
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(3, keeps);
-	/* A failure is told, and tried again. */
+	/* A failure is reported and tried again. */
 	keep_error = -ENOSPC;
 	subsystem_live_note_busy(live, 61, 120);
 	EXPECT_EQ(-ENOSPC, subsystem_live_keep(live, &keeper));
 	keep_error = 0;
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(4, keeps);
-	/* Taken, and lost with the rest of its transaction: counters and events once more. */
+	/* Accepted, but lost with its transaction: counters and events are kept again. */
 	subsystem_live_set_unkept(live);
 	EXPECT_EQ(0, subsystem_live_keep(live, &keeper));
 	EXPECT_EQ(6, keeps);
@@ -247,7 +244,7 @@ static void nothing_is_written_without_a_change(void)
 	forget_all();
 }
 
-/* Counters that moved within one second of work, which moves nothing else. */
+/* Counters that change within one second of work, where nothing else changes. */
 static void counters_alone_are_a_change(void)
 {
 	struct subsystem_live *live = live_start();
@@ -282,8 +279,7 @@ static void nonsense_is_left_out(void)
 	forget_all();
 }
 
-/* ---- the event log
- * ----------------------------------------------------------------------------------- */
+/* ---- the event log -------------------------------------------------------------------------- */
 
 static void the_oldest_events_make_room(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hedged reads: the threshold follows the percentile, the bound on extra reads holds, and in a
- * model of two paths, one of which stalls 1 % of the time for 20 ms, p99.9 falls by 5 times or
- * more.
+ * model of two paths, one of which stalls 1 % of the time for 20 ms, p99.9 drops to a fifth or
+ * less.
  *
- * The model: reads arrive at a fixed rate and take turns between the paths, each takes 80 to 120
- * us; a stalled path answers when its stall is over. A twin goes to the other path when a read is
- * older than the threshold; the first answer counts.
+ * The model: reads arrive at a fixed rate and alternate between the paths; each takes 80 to 120 us;
+ * a stalled path answers when its stall ends. A read older than the threshold gets a twin on the
+ * other path. The first answer counts.
  */
 #include "base/histogram.h"
 #include "base/prng.h"
@@ -29,7 +29,7 @@ static void nothing_is_hedged_before_enough_is_known(void)
 	EXPECT(hedge_gauge_threshold_ns(&gauge) != HEDGE_NEVER);
 }
 
-/* Reads of 1 to 1000 us, each as often: the percentile is known. */
+/* Reads of 1 to 1000 us, equally often, so that every percentile is known. */
 static void threshold_is_the_percentile(void)
 {
 	static const struct {
@@ -44,7 +44,7 @@ static void threshold_is_the_percentile(void)
 		for (unsigned n = 0; n < 8000; n++)
 			hedge_gauge_add(&gauge, (1 + n * 7919ull % 1000) * 1000, n);
 		threshold_us = hedge_gauge_threshold_ns(&gauge) / 1000;
-		/* A step of the histogram is an eighth; never too early. */
+		/* A step of the histogram is an eighth. The threshold is never too early. */
 		EXPECT(threshold_us >= cases[i].want_us);
 		EXPECT(threshold_us <= cases[i].want_us * 9 / 8 + 1);
 	}
@@ -67,11 +67,11 @@ static void threshold_follows_what_is_recent(void)
 	for (unsigned n = 0; n < 2000; n++)
 		hedge_gauge_add(&gauge, 1000000, n);
 	EXPECT(hedge_gauge_threshold_ns(&gauge) >= 1000000);
-	/* And back: what is slow is forgotten. */
+	/* The gauge forgets former slow reads. */
 	for (unsigned n = 0; n < 100000; n++)
 		hedge_gauge_add(&gauge, 100000, n);
 	EXPECT(hedge_gauge_threshold_ns(&gauge) < 130000);
-	/* By time too, for those who read seldom: a minute at 10 reads a second. */
+	/* Also by time, for few reads: a minute at 10 reads a second. */
 	for (unsigned n = 0; n < 2000; n++)
 		hedge_gauge_add(&gauge, 1000000, n);
 	for (unsigned n = 0; n < 600; n++)
@@ -107,7 +107,7 @@ static void extra_reads_are_bounded(void)
 
 		hedge_gauge_init(&gauge, 9900, 0, percents[i]);
 		EXPECT(!hedge_gauge_take(&gauge));
-		/* Every read would like a twin. */
+		/* Every read asks for a twin. */
 		for (unsigned n = 0; n < 10000; n++) {
 			hedge_gauge_add(&gauge, 100000, n);
 			taken += hedge_gauge_take(&gauge);
@@ -120,7 +120,7 @@ static void extra_reads_are_bounded(void)
 	EXPECT(!hedge_gauge_take(&gauge));
 	hedge_gauge_give_back(&gauge);
 	EXPECT(hedge_gauge_take(&gauge));
-	/* A pause does not save up for a flood. */
+	/* A pause does not accumulate extra reads. */
 	for (unsigned n = 0; n < 100000; n++)
 		hedge_gauge_add(&gauge, 100000, n);
 	for (unsigned n = 0; n < 256; n++)
@@ -129,12 +129,12 @@ static void extra_reads_are_bounded(void)
 }
 
 #define MODEL_READS   400000u
-#define MODEL_APART   (100 * 1000ull) /* 10,000 a second */
+#define MODEL_APART   (100 * 1000ull) /* 10,000 per second */
 #define STALL_NS      (20 * MS_NS)
 #define STALL_EACH_NS (2000 * MS_NS) /* 1 % of the time */
 #define MODEL_WAITING 1024
 
-/* When a read that reaches the path at `at` is answered. */
+/* Time at which a read that reaches the path at at_ns is answered. */
 static uint64_t model_answer_ns(struct prng *prng, unsigned path, uint64_t at_ns)
 {
 	uint64_t done_ns = at_ns + 80000 + prng_below(prng, 40000);
@@ -151,7 +151,7 @@ struct model_read {
 	bool is_hedged;
 };
 
-/* Reads that are under way; the engine's timer is every arrival here. */
+/* Reads in flight. The engine's timer is replaced by a check at every arrival. */
 static unsigned model_run(struct histogram *latencies, bool is_hedging)
 {
 	static struct model_read reads[MODEL_WAITING];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host side against a scripted controller on the simulated reactor: the honest one is used as
- * it should be, and no lie of a dishonest one is believed, crashes the host or leaves a command
+ * The host side against a scripted controller on the simulated reactor. An honest controller is
+ * used correctly. No lie of a dishonest one is believed, crashes the host or leaves a command
  * without its one completion. NVMe/TCP 1.1, sections 3.3 to 3.5; Base 2.1, sections 3.9 and 6.3.
  */
 #include "host_world.h"
@@ -44,7 +44,7 @@ static void reads_and_writes(bool has_digests, bool has_success_flag)
 	world->config.wants_data_digest = has_digests;
 	world->fake->lies_without_success_flag = !has_success_flag;
 	if (world_connect_ok(world)) {
-		/* More than the queues hold at once. */
+		/* More commands than the queues hold. */
 		world_submit(world, CMDS, false, 8);
 		world_drain(world);
 		expect_status(world, CMDS, NVME_SC_SUCCESS);
@@ -52,7 +52,7 @@ static void reads_and_writes(bool has_digests, bool has_success_flag)
 			EXPECT_EQ(0, memcmp(world->cmds[i].data,
 					    world->fake->store + i * FAKE_BLOCK_BYTES,
 					    8 * FAKE_BLOCK_BYTES));
-		/* In the capsule. */
+		/* Writes in the capsule. */
 		memset(world->cmds[3].data, 0xa5, CMD_BYTES);
 		for (unsigned i = 0; i < CMDS; i++)
 			world->cmds[i].done_count = 0;
@@ -61,7 +61,7 @@ static void reads_and_writes(bool has_digests, bool has_success_flag)
 		expect_status(world, 4, NVME_SC_SUCCESS);
 		EXPECT_EQ(0, world->fake->h2c_pdus);
 		EXPECT_EQ(0xa5, world->fake->store[3 * FAKE_BLOCK_BYTES + 511]);
-		/* By R2T, in pieces of MAXH2CDATA. */
+		/* A write by R2T, in pieces of MAXH2CDATA. */
 		memset(world->cmds[0].data, 0x5a, CMD_BYTES);
 		world->cmds[0].done_count = 0;
 		world_submit(world, 1, true, 32);
@@ -164,7 +164,7 @@ static void refused_keep_alive_loses_the_controller(void)
 		EXPECT(sim_run_while(world->sim, is_not_lost, world, 2 * NS_PER_S));
 		EXPECT_EQ(1, world->lost_count);
 		EXPECT(strstr(world->error.text, "Keep Alive failed") != NULL);
-		/* A command that comes too late is answered, and the loss is not told again. */
+		/* A command after the loss completes; the loss is not reported again. */
 		world_submit(world, 1, false, 1);
 		world_drain(world);
 		expect_status(world, 1, NVME_SC_HOST_PATHING_ERROR);
@@ -173,8 +173,8 @@ static void refused_keep_alive_loses_the_controller(void)
 	world_destroy(world);
 }
 
-/* Whenever a Keep Alive was asked for, a third of silence_timeout_ms is left for its answer: also
- * by a host that asks late because it got no turn itself. */
+/* After a Keep Alive is sent, its answer has a third of silence_timeout_ms, also when the host
+ * sends it late because its thread got no turn. */
 static void late_question_has_time_for_its_answer(void)
 {
 	struct world *world = world_create(17);
@@ -186,11 +186,11 @@ static void late_question_has_time_for_its_answer(void)
 	if (world_connect_ok(world)) {
 		start_ns = sim_now(world->sim);
 		world_submit(world, 1, false, 1);
-		/* The first question, after a second, is answered at once. */
+		/* The first Keep Alive is sent after a second and answered at once. */
 		sim_run_until(world->sim, start_ns + 1500 * NS_PER_MS);
 		EXPECT_EQ(1, world->fake->keep_alives);
 		sim_net_partition(world->sim, NULL, true);
-		/* The next look is due after three seconds. */
+		/* The host looks again after three seconds. */
 		sim_freeze(world->reactor, start_ns + 3400 * NS_PER_MS);
 		sim_run_until(world->sim, start_ns + 4390 * NS_PER_MS);
 		EXPECT_EQ(0, world->lost_count);
@@ -220,7 +220,7 @@ static void events_are_delivered_and_asked_for_again(void)
 	world->wants_events = true;
 	if (world_connect_ok(world)) {
 		EXPECT_EQ(ASYNC_MASK_NS_ATTRIBUTE, fake->event_mask);
-		/* It may stay unanswered for longer than any time-out. */
+		/* An event request may be pending for longer than any time-out. */
 		sim_run_until(world->sim, sim_now(world->sim) + 10 * NS_PER_S);
 		EXPECT_EQ(0, world->lost_count);
 		EXPECT(sim_run_while(world->sim, is_without_request, world, NS_PER_S));
@@ -363,7 +363,7 @@ static void r2t_beyond_the_write_ends_the_path(void)
 
 static void second_r2t_ends_the_path(void)
 {
-	/* Both must come in one piece: after the data of the first is sent, the next is legal. */
+	/* Both R2Ts must arrive in one piece: after the data of the first, the second is legal. */
 	static const struct sim_options orderly = {.is_orderly = true};
 	struct world *world = world_create_with(30, &orderly);
 
@@ -442,7 +442,7 @@ static void timeout_loses_the_controller(void)
 	world_destroy(world);
 }
 
-/* With nothing to wait for nothing is set: events end. Then a command is watched as before. */
+/* Without pending commands no timer is set: events end. Then a command is watched as before. */
 static void idle_controller_sets_no_timer(void)
 {
 	struct world *world = world_create(36);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host side promises to those who build on it (host/host.h), against a scripted controller
- * on the simulated reactor: data in pieces, fused pairs, commands that are forgotten, what may have
- * run when a controller is lost, buffers that are free when done is called, silence, figures of a
- * queue. Buffers have exactly their size, so that a byte beside them is seen by ASan.
+ * What the host side promises to its users (host/host.h), against a scripted controller on the
+ * simulated reactor: data in pieces, fused pairs, forgotten commands, what may have run when a
+ * controller is lost, buffers that are free when done is called, silence, figures of a queue.
+ * Buffers have exactly their size, so that ASan sees an access outside.
  */
 #include "host_world.h"
 
@@ -18,7 +18,7 @@ struct pieces {
 	unsigned count;
 };
 
-/* Pieces of 0 to max_bytes, each with memory of its own, of total_bytes in all. */
+/* Pieces of 0 to max_bytes, total_bytes together; each has memory of its own. */
 static struct pieces pieces_create(struct prng *prng, uint32_t total_bytes, uint32_t max_bytes)
 {
 	struct pieces pieces = {.iov = calloc(2 * total_bytes + 2, sizeof(struct iovec))};
@@ -29,7 +29,7 @@ static struct pieces pieces_create(struct prng *prng, uint32_t total_bytes, uint
 		uint32_t len = max_bytes == 1 ? 1 : (uint32_t)prng_below(prng, max_bytes + 1);
 		struct iovec *piece = &pieces.iov[pieces.count];
 
-		/* Not two empty ones in a row, so that the array has room. */
+		/* Never two empty pieces in a row, so that the array has room. */
 		if (len == 0 && pieces.count > 0 && piece[-1].iov_len == 0)
 			len = 1;
 		if (len > left)
@@ -39,7 +39,7 @@ static struct pieces pieces_create(struct prng *prng, uint32_t total_bytes, uint
 		pieces.count++;
 		left -= len;
 	}
-	/* No longer than it is: a read behind its end is one behind the allocation. */
+	/* Shrink the array, so that ASan sees a read behind its end. */
 	pieces.iov = realloc(pieces.iov, pieces.count * sizeof(struct iovec));
 	CHECK(pieces.iov != NULL);
 	return pieces;
@@ -93,7 +93,7 @@ static void world_submit_pieces(struct world *world, bool is_write, const struct
 	expect_status(world, 1, NVME_SC_SUCCESS);
 }
 
-/* A read answered in PDUs of script_at bytes. */
+/* Answers a read in PDUs of script_at bytes. */
 static bool script_many_pdus(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes)
 {
 	uint16_t cid = le16_get(sqe->cid);
@@ -148,7 +148,7 @@ static void pieces_move(uint64_t seed, bool has_digests, uint32_t total_bytes, u
 
 static void data_in_pieces_is_gathered_and_scattered(void)
 {
-	/* In the capsule; by R2T; long enough to be received in place. */
+	/* In the capsule, by R2T, and long enough to be received in place. */
 	static const uint32_t totals[] = {512, 4096, 16384, BIG_BYTES};
 	static const uint32_t sizes[] = {3, 700, 9000, BIG_BYTES};
 
@@ -187,7 +187,7 @@ static bool script_record(struct fake_conn *fc, const struct nvme_sqe *sqe, uint
 	return false;
 }
 
-/* cmds[first] and the next one: a pair, or two that have nothing to do with each other. */
+/* Submits cmds[first] and the next one, as a fused pair or as two independent commands. */
 static void submit_two(struct world *world, unsigned first, bool is_pair)
 {
 	struct test_cmd *a = &world->cmds[first], *b = &world->cmds[first + 1];
@@ -224,7 +224,7 @@ static void fused_pairs_are_neighbours(void)
 			expect_status(world, CMDS, NVME_SC_SUCCESS);
 			EXPECT_EQ(CMDS, seen_count);
 			for (unsigned i = 0; i < seen_count; i++) {
-				/* Nobody overtakes a pair that waits for its second slot. */
+				/* No command overtakes a pair that waits for its second slot. */
 				EXPECT(i == 0 || seen[i].block >= seen[i - 1].block);
 				EXPECT_EQ(seen[i].block % 3 == 0
 						  ? seen[i].opcode == NVME_IO_COMPARE ? 1 : 2
@@ -260,7 +260,7 @@ static void pair_needs_two_slots(void)
 	world_destroy(world);
 }
 
-/* One slot is free, and whoever takes it would keep the pair waiting for ever. */
+/* One slot is free. A command that took it would keep the pair waiting for ever. */
 static void nobody_overtakes_a_waiting_pair(void)
 {
 	struct world *world = world_create(332);
@@ -352,7 +352,7 @@ static bool script_host_status(struct fake_conn *fc, const struct nvme_sqe *sqe,
 	return true;
 }
 
-/* Such a write must not be taken for one that never left. */
+/* Such a write may have run, so it must not be reported as never sent. */
 static void pathing_error_from_the_controller_may_have_run(void)
 {
 	struct world *world = world_create(421);
@@ -368,7 +368,7 @@ static void pathing_error_from_the_controller_may_have_run(void)
 	world_destroy(world);
 }
 
-/* What is overwritten as soon as it may be never reaches the controller. */
+/* Overwrites the buffer in done. The controller must never receive the new bytes. */
 static void on_done_scribble(struct host_cmd *cmd)
 {
 	struct test_cmd *test = container_of(cmd, struct test_cmd, cmd);
@@ -438,7 +438,7 @@ static bool has_in_flight(void *arg)
 	return !is_lost && stats.in_flight + stats.waiting > 0;
 }
 
-/* Forgets the big read after so many steps; its buffer is freed at once. */
+/* Forgets the big read after a number of steps. Its buffer is freed at once. */
 static void forget_after(uint64_t seed, unsigned steps, bool has_digests, bool has_pieces)
 {
 	const struct sim_options options = {.recv_max_bytes = 3000};
@@ -468,7 +468,7 @@ static void forget_after(uint64_t seed, unsigned steps, bool has_digests, bool h
 			forget(world, 0);
 			pieces_destroy(&pieces);
 		}
-		/* The last waits for a slot, or is done by now. */
+		/* The last command waits for a slot, or is done already. */
 		if (world->cmds[11].done_count == 0)
 			forget(world, 11);
 		world_drain(world);
@@ -505,7 +505,7 @@ static void forgotten_reads_end_with_the_controller(void)
 			world_submit(world, 20, false, 1);
 			for (unsigned i = 0; i < 20; i += 2)
 				forget(world, i);
-			/* Nobody waits for some of them, and they are late all the same. */
+			/* Also when the late commands are forgotten ones. */
 			world_drain(world);
 			EXPECT(sim_run_while(world->sim, is_not_lost, world, 10 * NS_PER_S));
 			EXPECT(strstr(world->error.text, "was not answered") != NULL);
@@ -550,7 +550,7 @@ static void silent_controller_is_lost_in_time(void)
 	}
 }
 
-/* Every answer takes longer than silence_timeout_ms; what makes it dead is that none comes. */
+/* Every answer takes longer than silence_timeout_ms. Only a missing answer means death. */
 static void long_way_is_not_a_dead_path(void)
 {
 	const struct sim_options options = {.is_orderly = true, .latency_us = 200000};
@@ -592,13 +592,13 @@ static void slow_medium_is_not_a_dead_path(void)
 		world_submit(world, 3, false, 1);
 		expect_loss(world, 3, "was not answered");
 		EXPECT(sim_now(world->sim) - start_ns >= 2 * NS_PER_S);
-		/* Once in 300 ms at least, while the read is not answered. */
+		/* One Keep Alive in 300 ms at least, while the read is pending. */
 		EXPECT(world->fake->keep_alives >= 6 && world->fake->keep_alives <= 20);
 	}
 	world_destroy(world);
 }
 
-/* Dies while a slow medium is waited for: the time counts from the last word of the admin queue. */
+/* The link dies during a slow command: silence counts from the last answer on the admin queue. */
 static void link_that_dies_under_a_slow_medium_is_noticed(void)
 {
 	struct world *world = world_create(803);
@@ -664,7 +664,7 @@ static void refused_question_is_an_answer(void)
 	world_destroy(world);
 }
 
-/* The reactor's thread was stopped: what came meanwhile is read before anybody is judged. */
+/* The reactor's thread was stopped: received bytes are read before silence is judged. */
 static void host_that_slept_does_not_blame_the_controller(void)
 {
 	struct world *world = world_create(806);
@@ -684,7 +684,7 @@ static void host_that_slept_does_not_blame_the_controller(void)
 		sim_leave(world->reactor);
 		sim_run_until(world->sim, sim_now(world->sim) + NS_PER_S);
 		sim_net_partition(world->sim, NULL, false);
-		/* As the reactor does, late. */
+		/* Run the timer late, as the reactor does. */
 		sim_enter(world->reactor);
 		timer->deadline_ns = deadline_ns;
 		timer->fn(timer);
@@ -696,7 +696,7 @@ static void host_that_slept_does_not_blame_the_controller(void)
 	world_destroy(world);
 }
 
-/* What the kernel still had for a controller that is given up must not get there later. */
+/* Bytes in the kernel for a lost controller must not be delivered later. */
 static void lost_controller_gets_nothing_more(void)
 {
 	for (uint64_t seed = 810; seed < 830; seed++) {
@@ -759,7 +759,7 @@ static void queue_tells_what_it_does(void)
 	world_destroy(world);
 }
 
-/* A controller that looks once in KATO whether there was traffic lives for up to two of them. */
+/* A controller with traffic-based keep alive checks once per KATO, so it may live for two. */
 static void traffic_keep_alive_doubles_the_time_to_live(void)
 {
 	struct world *world = world_create(901);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam between the host side and a transport (host/host_transport.h), from the transport's end:
- * a transport without bytes, whose controller reads and writes the buffers of commands itself, as a
- * target does by RDMA. What the host side asks for, and what becomes of commands when the transport
- * answers late, keeps a buffer, or loses the connection. On the simulated reactor.
+ * The interface between the host side and a transport (host/host_transport.h), seen from the
+ * transport: one without bytes, whose controller reads and writes the buffers of commands itself,
+ * as a target does by RDMA. Checked: what the host side requests, and what happens to commands when
+ * the transport answers late, keeps a buffer, or loses the connection. On the simulated reactor.
  */
 #include "host_world.h"
 
@@ -30,13 +30,13 @@ struct direct_queue {
 	const char *why;
 };
 
-/* The controller, and how the transport behaves. */
+/* The controller, and the behaviour of the transport. */
 static struct {
 	int connect_res;    /* of `connect` */
-	int refusal;        /* the connection ends with it before it is made */
+	int refusal;        /* ends the connection before it is open */
 	bool is_silent;     /* I/O commands are not answered */
-	bool is_holding;    /* I/O commands are answered, and their buffers kept */
-	bool is_never_sent; /* I/O commands do not leave */
+	bool is_holding;    /* I/O commands are answered but keep their buffers */
+	bool is_never_sent; /* I/O commands are never sent */
 	uint32_t cc;
 	unsigned forgets;
 	unsigned orderly_closes, other_closes;
@@ -108,7 +108,7 @@ static void direct_io(const struct host_cmd *cmd)
 		memcpy(cmd->data, block, cmd->data_bytes);
 }
 
-/* One command at the controller; it may stay there. */
+/* Executes one command at the controller, or keeps it pending. */
 static void direct_serve(struct direct_slot *ds)
 {
 	struct host_slot *slot = &ds->slot;
@@ -144,7 +144,7 @@ static void direct_end(struct direct_queue *dq)
 	host_queue_on_closed(&dq->queue, dq->cause, dq->why);
 }
 
-/* What happened since the last turn. */
+/* Handles what was sent since the last turn. */
 static void direct_turn(struct reactor_defer *turn)
 {
 	struct direct_queue *dq = container_of(turn, struct direct_queue, turn);
@@ -215,7 +215,7 @@ static void direct_send(struct host_slot *slot)
 
 static void direct_forget(struct host_slot *slot)
 {
-	/* The command is still the caller's: a transport may have to find its memory. */
+	/* The command is still the caller's: the transport may need its memory. */
 	EXPECT(slot->cmd != &slot->queue->forgotten && !slot->is_forgotten);
 	direct.forgets++;
 }
@@ -253,8 +253,8 @@ static struct world *direct_world(uint64_t seed)
 	return world;
 }
 
-/* The controller serves what it has, under the settings of now. The end of a turn, and so of every
- * sim_leave, does that for what was sent in it. */
+/* The controller serves pending commands under the current settings. The end of a turn, and so
+ * every sim_leave, does the same for commands sent in it. */
 static void direct_go_on(struct world *world)
 {
 	sim_enter(world->reactor);
@@ -262,7 +262,7 @@ static void direct_go_on(struct world *world)
 	sim_leave(world->reactor);
 }
 
-/* As when the wire is cut. */
+/* Ends the connection as a cut wire does. */
 static void direct_cut(struct world *world)
 {
 	sim_enter(world->reactor);
@@ -281,7 +281,7 @@ static void any_transport_carries_a_controller(void)
 		EXPECT_EQ(7, host_ctrl_cntlid(world->ctrl));
 		for (unsigned i = 0; i < 20; i++)
 			memset(world->cmds[i].data, 0x40 + (int)i, FAKE_BLOCK_BYTES);
-		/* More than the queue has slots. */
+		/* More commands than the queue has slots. */
 		world_submit(world, 20, true, 1);
 		world_drain(world);
 		expect_status(world, 20, NVME_SC_SUCCESS);
@@ -297,7 +297,7 @@ static void any_transport_carries_a_controller(void)
 		sim_enter(world->reactor);
 		host_ctrl_queue_stats(world->ctrl, 0, &stats);
 		EXPECT_EQ(DIRECT_RTT_NS, stats.rtt_ns);
-		EXPECT_EQ(40, stats.commands - 1); /* and Connect */
+		EXPECT_EQ(40, stats.commands - 1); /* without the Connect */
 		EXPECT_EQ(direct.io->queue.heard_ns, stats.heard_ns);
 		EXPECT(host_ctrl_last_sent_ns(world->ctrl) >= direct.io->queue.sent_ns);
 		sim_leave(world->reactor);
@@ -342,7 +342,7 @@ static void refused_connection_names_its_step(void)
 	}
 }
 
-/* The answer counts when the transport lets go of the buffer, and even if it never does. */
+/* The answer counts once the transport releases the buffer or the connection ends. */
 static void answer_waits_for_the_buffer(bool is_cut)
 {
 	struct world *world = direct_world(4);
@@ -369,7 +369,7 @@ static void answered_command_ends_with_its_buffer(void)
 	answer_waits_for_the_buffer(true);
 }
 
-/* Of four slots and ten commands: those in slots may have run if something of them left. */
+/* Ten commands on four slots: those in slots may have run if they were sent. */
 static void lost_commands_tell_whether_they_left(void)
 {
 	for (unsigned has_left = 0; has_left < 2; has_left++) {
@@ -380,7 +380,7 @@ static void lost_commands_tell_whether_they_left(void)
 			direct.is_never_sent = !has_left;
 			world_submit(world, 10, true, 1);
 			direct_cut(world);
-			/* The connection is ending: the command waits for its end. */
+			/* The connection is ending: the command is pending until the end. */
 			sim_enter(world->reactor);
 			host_cmd_read(&world->cmds[10].cmd, 1, 0, 1, world->cmds[10].data,
 				      FAKE_BLOCK_BYTES);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of the HTTP server with a client in this process: an answer that is on its way is sent to
- * its last byte, and a request without an answer gets one. The server's wait for answers is seen by
- * this program (--wrap), so that no client has to be fast. The main thread is the control reactor.
+ * The end of the HTTP server, with a client in this process: an answer in transit is sent
+ * completely, and a request without an answer gets one. This program observes the server's wait for
+ * answers (--wrap), so that no client has to be fast. The main thread is the control reactor.
  */
 #include "api/http.h"
 #include "tap.h"
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BODY_BYTES  (8u << 20) /* more than any socket holds */
+#define BODY_BYTES  (8u << 20) /* more than a socket buffer holds */
 #define PATIENCE_S  60
 #define REQUEST     "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 #define ANSWERS_MAX 3
@@ -40,7 +40,7 @@ static struct reactor *control;
 static struct http_server *server;
 static struct reactor_msg stop_msg;
 static struct client clients[ANSWERS_MAX];
-static struct http_request *late[ANSWERS_MAX]; /* what was not answered */
+static struct http_request *late[ANSWERS_MAX]; /* requests that were not answered */
 static unsigned client_count, arrived_count, waits;
 static bool answers;
 
@@ -50,7 +50,7 @@ static void clients_read(void)
 		sem_post(&clients[i].may_read);
 }
 
-/* Only now do the clients read: what waits here for them is what a server has to wait for. */
+/* The clients read only now: the server has to wait for what is unsent here. */
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 				  const struct timespec *deadline)
 {
@@ -115,7 +115,7 @@ static void on_request(void *arg, struct http_request *request)
 		reactor_post(control, &stop_msg, stop);
 }
 
-/* The server ends as soon as all requests have come. */
+/* Runs a server that ends as soon as all requests have arrived. */
 static void play(unsigned count, bool with_answers)
 {
 	struct reactor_config config = {.index = 0, .cpu = -1};
@@ -132,7 +132,7 @@ static void play(unsigned count, bool with_answers)
 	for (unsigned i = 0; i < count; i++)
 		client_start(&clients[i]);
 	reactor_run(control);
-	/* Again, for a server that did not wait. */
+	/* Again, in case the server did not wait. */
 	clients_read();
 	for (unsigned i = 0; i < count; i++) {
 		pthread_join(clients[i].thread, NULL);
@@ -160,7 +160,7 @@ static void open_requests_are_told_of_the_end(void)
 	play(ANSWERS_MAX, false);
 	for (unsigned i = 0; i < ANSWERS_MAX; i++) {
 		EXPECT_STR("HTTP/1.1 503 Se", clients[i].head);
-		/* Too late: nothing but the end of the request. */
+		/* Too late for the client: this only frees the request. */
 		http_request_answer(late[i], &(struct http_answer){.status = 200});
 	}
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which connection of the REST API has to go when there are too many: an address beyond its share
- * loses its own oldest stranger, a full listener the oldest stranger of the greediest address, then
- * the oldest idle one; never a busy one, and never one of another listener.
+ * Which connection of the REST API is closed when there are too many: an address above its share
+ * loses its own oldest stranger, a full listener the oldest stranger of the address with the most
+ * connections, then the oldest idle connection. Busy connections and those of another listener are
+ * never closed.
  */
 #include "api/http_conn.h"
 
@@ -58,7 +59,7 @@ static void an_address_has_a_share(void)
 	EXPECT(newest("10.0.0.1") == first);
 }
 
-/* Addresses of two strangers each, one of three, and the operator's. */
+/* Addresses with two strangers each, one with three, and the operator's. */
 static void a_full_one_takes_from_the_greediest(void)
 {
 	struct http_conn *greedy = NULL;
@@ -89,7 +90,7 @@ static void without_strangers_an_idle_one_goes(void)
 	EXPECT(newest("10.0.0.2") == idle);
 	for (unsigned i = 0; i < used - 1; i++)
 		conns[i].is_busy = true;
-	/* All others work: the one that came last has to go. */
+	/* All others are busy: the newest connection is closed. */
 	EXPECT(http_conn_victim(&list, &conns[used - 1]) == &conns[used - 1]);
 }
 

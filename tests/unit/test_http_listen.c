@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the REST API listens and who may use it: lengths and characters of a token, modes of its
- * file, what an Authorization header must be, and what is in the way of the Unix socket.
+ * file, the form of an Authorization header, and files in place of the Unix socket.
  */
 #include "api/http.h"
 #include "tap.h"
@@ -27,7 +27,7 @@ static void put(const char *text, size_t len, mode_t mode)
 	CHECK(fchmod(fd, mode) == 0 && close(fd) == 0);
 }
 
-/* 0 when the file has a good token of this length. */
+/* Returns 0 when the file has a valid token of this length. */
 static int load(size_t want_len)
 {
 	struct http_error error = {.text = ""};
@@ -81,7 +81,7 @@ static void tokens_are_printable(void)
 		bool is_good = value > ' ' && value <= '~';
 		char text[HTTP_TOKEN_BYTES_MIN + 1];
 
-		/* First, in the middle, and last, where an end of line would be cut off. */
+		/* First, in the middle, and last, where a line feed would be cut off. */
 		for (unsigned at = 0; at < sizeof(text); at += sizeof(text) / 2) {
 			memset(text, 'x', sizeof(text));
 			text[at] = (char)value;
@@ -160,15 +160,15 @@ static void sockets_take_the_place_of_dead_ones_alone(void)
 	EXPECT_EQ(0, http_listen_unix(path, &fd, &name, &error));
 	CHECK(stat(path, &info) == 0);
 	EXPECT_EQ(0600, info.st_mode & 07777);
-	/* One that is alive stays. */
+	/* A socket with a live owner stays. */
 	EXPECT_EQ(-EADDRINUSE, http_listen_unix(path, &second, &other, &error));
 	EXPECT(strstr(error.text, "another process answers") != NULL);
 	CHECK(close(fd) == 0 && stat(path, &info) == 0);
-	free(name.path); /* as a process that was killed */
+	free(name.path); /* as after a kill */
 	EXPECT_EQ(0, http_listen_unix(path, &fd, &name, &error));
 	unix_name_remove(&name);
 	CHECK(close(fd) == 0 && stat(path, &info) != 0);
-	/* What is no socket stays too. */
+	/* A file that is no socket stays too. */
 	put("data", 4, 0600);
 	EXPECT_EQ(-EEXIST, http_listen_unix(path, &fd, &name, &error));
 	CHECK(stat(path, &info) == 0 && info.st_size == 4 && unlink(path) == 0);

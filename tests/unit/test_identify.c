@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identify pages: the bytes at the offsets that the tables of NVMe Base 2.1, section 5.1.13.2 and
- * NVM Command Set 1.1, section 4.1.5 name, as plain numbers, and round trips. One thread.
+ * Identify pages: bytes at the offsets in the tables of NVMe Base 2.1, section 5.1.13.2, and NVM
+ * Command Set 1.1, section 4.1.5, as plain numbers, and round trips. One thread.
  */
 #include "base/check.h"
 #include "tap.h"
@@ -219,7 +219,7 @@ static void controller_page_round_trips(void)
 	EXPECT(memcmp(page, again, sizeof(page)) == 0);
 }
 
-/* What another make has in its vendor specific bytes is no instance. */
+/* Vendor specific bytes of another vendor are no instance. */
 static void an_instance_needs_the_magic(void)
 {
 	const struct ctrl_identity identity = some_ctrl();
@@ -239,7 +239,7 @@ static void an_instance_needs_the_magic(void)
 	EXPECT_EQ(0, number_at(got.boot, 0, 8));
 }
 
-/* One byte of a good page changed to what no controller of fabrics may say. */
+/* One byte of a valid page is changed to a value that a fabrics controller may not report. */
 static const struct {
 	size_t offset;
 	uint8_t value;
@@ -264,7 +264,7 @@ static void controllers_that_make_no_sense_are_refused(void)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad_ctrl_rows); i++) {
 		identify_ctrl_encode(&identity, page);
-		page[1792] = 3; /* IOCCSZ 203h: still enough */
+		page[1792] = 3; /* IOCCSZ 203h: large enough */
 		EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 		page[bad_ctrl_rows[i].offset] = bad_ctrl_rows[i].value;
 		EXPECT_EQ(-EPROTO, identify_ctrl_decode(page, &got));
@@ -287,7 +287,7 @@ static void discovery_controllers_have_no_io_fields(void)
 	EXPECT_EQ(0, number_at(page, 1792, 8));
 	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 	EXPECT_EQ(CTRL_TYPE_DISCOVERY, got.type);
-	/* Before NVMe 1.4 the type is 0 and the name tells. */
+	/* Before NVMe 1.4 the type is 0 and the NQN decides. */
 	page[111] = 0;
 	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 	EXPECT_EQ(CTRL_TYPE_DISCOVERY, got.type);
@@ -308,7 +308,7 @@ static void transfer_limits_are_powers_of_two_of_pages(void)
 		identify_ctrl_encode(&identity, page);
 		EXPECT_EQ(rows[i].mdts, page[77]);
 	}
-	page[77] = 20; /* 4 GiB: more than 32 bits hold, no limit */
+	page[77] = 20; /* 4 GiB: more than 32 bits hold, so no limit */
 	EXPECT_EQ(0, identify_ctrl_decode(page, &got));
 	EXPECT_EQ(0, got.transfer_max_bytes);
 }
@@ -390,7 +390,7 @@ static void namespace_page_has_the_offsets_of_the_specification(void)
 	EXPECT_EQ(16, got.optimal_write_blocks);
 	identify_ns_encode(&got, again);
 	EXPECT(memcmp(page, again, sizeof(page)) == 0);
-	/* NOIOB has 16 bits: a wider boundary is none, not another one. */
+	/* NOIOB has 16 bits: a larger boundary is reported as none. */
 	got.boundary_blocks = 0x10000;
 	identify_ns_encode(&got, page);
 	EXPECT(page[46] == 0 && page[47] == 0);
@@ -471,7 +471,7 @@ static void descriptors_follow_each_other(void)
 	memset(identity.nguid, 0, 16);
 	identify_ns_descriptors_encode(&identity, page);
 	EXPECT(memcmp(csi, page + 20, 7) == 0);
-	/* A length that runs over the end of the page. */
+	/* A descriptor longer than the page. */
 	memset(page, 0xff, sizeof(page));
 	EXPECT_EQ(-EPROTO, identify_ns_descriptors_decode(page, &got));
 }
@@ -510,7 +510,7 @@ static void controller_lists_begin_with_their_length(void)
 	identify_ctrl_list_encode(ids, ARRAY_LEN(ids), page);
 	EXPECT_EQ(2047, identify_ctrl_list_decode(page, got));
 	EXPECT_EQ(0x100 + 2046, number_at(page, 4094, 2));
-	page[1] = 0xff; /* a length that exceeds the page */
+	page[1] = 0xff; /* a descriptor longer than the page */
 	EXPECT_EQ(2047, identify_ctrl_list_decode(page, got));
 }
 
@@ -541,7 +541,7 @@ static void command_set_pages_have_the_offsets_of_the_specification(void)
 	EXPECT_EQ(12, page[0]);
 	EXPECT_EQ(8, page[1]);
 	EXPECT_EQ(1, page[2]);
-	EXPECT_EQ(0, page[3]); /* 256 is what a command holds: no limit */
+	EXPECT_EQ(0, page[3]); /* 256 is the limit of the format: no limit */
 	EXPECT_EQ(0x11121314, number_at(page, 4, 4));
 	EXPECT_EQ(0x0102030405060708, number_at(page, 8, 8));
 	limits.dsm_ranges_max = 255;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Documents saved by nvmetcli become ours: two ports with ANA, namespaces with and without
- * identities, hosts; what is left out is named, what makes no sense is refused. The samples have
- * the form of `nvmetcli save`: attributes as texts, nested like the kernel's configfs.
+ * Documents saved by nvmetcli become weft's: two ports with ANA, namespaces with and without
+ * identities, hosts. Omitted fields are reported, invalid ones are refused. The samples have the
+ * form of `nvmetcli save`: attributes as strings, nested like the kernel's configfs.
  */
 #include "config/config.h"
 
@@ -148,7 +148,7 @@ static void expect_error(const char *text, const char *wanted)
 	"{\"enable\": 1, \"nsid\": 1, \"device\": {\"path\": \"/x\", \"nguid\": \"" text           \
 	"\"}}]}]}"
 
-/* Without these digits the namespace would get another NGUID, and hosts would see another disk. */
+/* An incomplete NGUID is refused: with another one hosts would see another disk. */
 static const char *const bad_nguids[] = {
 	NGUID("1"),
 	NGUID("00112233-4455-6677-8899-aabbccddeef"),
@@ -175,7 +175,7 @@ static void nonsense_is_refused(void)
 		"{\"ports\": [{\"portid\": 1, \"addr\": {\"trtype\": \"tcp\"}, \"ana_groups\": "
 		"[{\"grpid\": 1, \"ana\": {\"state\": \"odd\"}}]}]}",
 		"with the state \"odd\"");
-	/* Ours to judge, by the same rules as any document. */
+	/* Checked by the rules for weft's own documents. */
 	expect_error("{\"subsystems\": [{\"nqn\": \"sub1\"}]}", "subsystems[0].nqn: \"sub1\"");
 	expect_error(ONE_NS("\"nsid\": 4294967295"), "nsid: is 4294967295, must be 1 to");
 	expect_error(ONE_NS("\"nsid\": 4294967296"), "a namespace without \"nsid\"");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * I/O commands, opcode and status names: bits at the places of NVM Command Set 1.1, section 3.3,
- * and round trips. One thread.
+ * I/O commands, opcode and status names: bits as in NVM Command Set 1.1, section 3.3, and round
+ * trips. One thread.
  */
 #include "tap.h"
 #include "wire/io_cmd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which controllers are one subsystem, and which namespace an NSID means: equal CNTLIDs, other
- * serial numbers, identifiers that change, are missing or are told by one side alone.
+ * Which controllers are one subsystem, and which namespace an NSID means: equal CNTLIDs, different
+ * serial numbers, identifiers that change, are missing, or are reported by one side only.
  */
 #include "tap.h"
 
@@ -11,7 +11,7 @@
 #include <errno.h>
 
 static struct join *join;
-static struct join_ctrl ctrls[4]; /* 0 and 3 are two reactors' paths to one address */
+static struct join_ctrl ctrls[4]; /* 0 and 3: paths of two reactors to one address */
 static char why[JOIN_WHY_BYTES];
 
 static void setup(void)
@@ -64,7 +64,7 @@ static struct ns_identity named(uint8_t uuid, uint8_t nguid, uint8_t eui64)
 	return identity;
 }
 
-/* The namespace that NSID 1 is at this address, or NULL when it is refused. */
+/* Returns the namespace that NSID 1 means at this address; NULL when refused. */
 static struct join_ns *see_event(unsigned index, struct ns_identity identity, bool is_event)
 {
 	struct join_sight sight = {.nsid = 1, .identity = &identity, .is_event = is_event};
@@ -87,10 +87,10 @@ static void equal_cntlids_are_two_subsystems(void)
 	EXPECT_EQ(0, enter(0, "A", 1));
 	EXPECT_EQ(-EUCLEAN, enter(1, "A", 1));
 	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
-	/* Another ID at the next attempt proves nothing. */
+	/* Another CNTLID at the next attempt proves nothing. */
 	EXPECT_EQ(-EUCLEAN, enter(1, "A", 2));
 	EXPECT(join_ctrl_is_barred(join, &ctrls[1]) && !join_ctrl_is_barred(join, &ctrls[2]));
-	/* That controller has ended: the target may have given its CNTLID away before. */
+	/* The other controller has ended, so the target may have reassigned its CNTLID before. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT_EQ(0, enter(1, "A", 3));
 	EXPECT_EQ(0, enter(2, "A", 1));
@@ -114,14 +114,14 @@ static void another_serial_number_is_another_subsystem(void)
 	EXPECT_EQ(-EUCLEAN, enter(1, "B", 2));
 	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
 	EXPECT(strstr(why, "\"A\"") != NULL && strstr(why, "\"B\"") != NULL);
-	/* The first one keeps its word while it is away. */
+	/* The first controller's serial number counts while its path is away. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT_EQ(-EUCLEAN, enter(1, "B", 2));
 	EXPECT_EQ(0, enter(0, "A", 3));
 	teardown();
 }
 
-/* Both addresses lead to a target that was replaced: neither blocks the other for good. */
+/* Both addresses lead to a replaced target: neither may block the other for good. */
 static void a_replaced_target_is_taken_once_nobody_speaks_against_it(void)
 {
 	setup();
@@ -138,7 +138,7 @@ static void a_replaced_target_is_taken_once_nobody_speaks_against_it(void)
 	teardown();
 }
 
-/* A copy of the target: everything is equal but the CNTLID and the instance. */
+/* A copy of the target: all identifiers are equal except CNTLID and instance. */
 static void two_instances_are_two_subsystems(void)
 {
 	setup();
@@ -147,12 +147,12 @@ static void two_instances_are_two_subsystems(void)
 	EXPECT_EQ(-EUCLEAN, enter_instance(1, 3, 2, false));
 	EXPECT(strstr(why, "10.0.0.1:4420") != NULL && strstr(why, "10.0.0.2:4420") != NULL);
 	EXPECT(join_ctrl_is_barred(join, &ctrls[1]));
-	/* A load balancer's address may lead to either. */
+	/* Behind a load balancer the address of ctrls[0] may lead to either instance. */
 	EXPECT_EQ(-EUCLEAN, enter_instance(3, 4, 2, false));
-	/* A target that was started anew gives any CNTLID: that is no evidence. */
+	/* A restarted target may give any CNTLID, so an equal one is no evidence. */
 	EXPECT_EQ(-EUCLEAN, enter_instance(1, 1, 2, false));
 	EXPECT(strstr(why, "another target process") != NULL);
-	/* The target was started anew: all of its former controllers end first. */
+	/* After a restart of the target all former controllers end first. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT(join_ctrl_is_barred(join, &ctrls[1]));
 	EXPECT_EQ(-EUCLEAN, enter_instance(0, 5, 2, false));
@@ -169,7 +169,7 @@ static void members_of_a_cluster_and_other_makes_have_any_instance(void)
 	setup();
 	EXPECT_EQ(0, enter_instance(0, 1, 1, true));
 	EXPECT_EQ(0, enter_instance(1, 2, 2, true));
-	/* Its Identify Controller is of before the first clustered namespace. */
+	/* This Identify Controller is older than the first clustered namespace. */
 	EXPECT_EQ(0, enter_instance(2, 3, 3, false));
 	for (unsigned i = 0; i < 3; i++)
 		join_ctrl_leave(join, &ctrls[i]);
@@ -193,7 +193,7 @@ static void an_nsid_of_another_uuid_replaces_everywhere(void)
 	second = see(1, named(2, 0, 0));
 	EXPECT(second != NULL && second != first && join_ns_is_replaced(first));
 	EXPECT(second == see(0, named(2, 0, 0)) && second == see(3, named(2, 0, 0)));
-	/* For good. */
+	/* The replacement is permanent. */
 	EXPECT(see(0, named(1, 0, 0)) == NULL);
 	EXPECT(see(1, named(1, 0, 0)) != first && join_ns_is_replaced(first));
 	EXPECT(join_ns_is_replaced(second));
@@ -236,7 +236,7 @@ static void every_identifier_that_both_report_counts(void)
 	EXPECT(see(1, named(0, 0, 8)) == NULL);
 	EXPECT(see(1, named(0, 0, 7)) == first);
 	EXPECT(see(1, named(0, 0, 0)) == NULL);
-	/* What is not reported any more is not forgotten. */
+	/* An identifier that is no longer reported is remembered. */
 	EXPECT(see(0, named(0, 1, 0)) == first);
 	EXPECT(see(1, named(2, 1, 0)) == NULL);
 	teardown();
@@ -253,7 +253,7 @@ static void eui64_alone_is_an_identity(void)
 	teardown();
 }
 
-/* Nothing but continuity tells that it is the same. */
+/* Without identifiers only continuity shows that a namespace is the same. */
 static void without_identifiers_any_sign_of_a_change_replaces(void)
 {
 	struct ns_identity grown = named(0, 0, 0);
@@ -273,7 +273,7 @@ static void without_identifiers_any_sign_of_a_change_replaces(void)
 	EXPECT(join_ns_is_replaced(ns));
 	next = see(0, grown);
 	EXPECT(next != NULL && !join_ns_is_replaced(next));
-	/* Another target at the address. */
+	/* Another target has the address. */
 	join_ctrl_leave(join, &ctrls[0]);
 	EXPECT_EQ(0, enter(0, "B", 1));
 	ns = see(0, grown);

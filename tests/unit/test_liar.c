@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Targets that lie, one row per lie, on the simulated reactor: what a controller says in its
- * ICResp, while it is brought up, in answer to a read and in answer to a write. Each row names the
- * words that the error must contain; a lie costs its path or its command, never the process, and
- * afterwards nothing is left (sim_leaks, and ASan for memory). Then connections that end at every
- * command and behind every byte. NVMe/TCP 1.1, section 3.5; Base 2.1, sections 3.5.2 and 5.
+ * Targets that lie, one row per lie, on the simulated reactor: in the ICResp, while the controller
+ * is brought up, in answer to a read and in answer to a write. Each row has words that the error
+ * must contain. A lie ends its path or its command, never the process, and leaves nothing behind
+ * (sim_leaks, and ASan for memory). Then connections that end at every command and after every
+ * byte. NVMe/TCP 1.1, section 3.5; Base 2.1, sections 3.5.2 and 5.
  */
 #include "host_world.h"
 
@@ -31,7 +31,7 @@ enum pdu_byte {
 
 struct lie {
 	const char *name;
-	/* What the error says; for a lie that costs only its command, NULL and the status. */
+	/* Words of the error. For a lie that fails only its command: NULL, and the status. */
 	const char *text;
 	nvme_status status;
 	bool (*script)(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t data_bytes);
@@ -341,7 +341,7 @@ static void tell_io_lie(const struct lie *lie, bool is_write, uint64_t seed)
 	world->fake->script = lie->script;
 	world->config.wants_header_digest = lie->has_digests;
 	if (world_connect_ok(world)) {
-		/* Nothing of the lie lands beside the buffer, nor in one that is done. */
+		/* No write outside the buffer, nor into the buffer of a completed command. */
 		memset(world->cmds[0].data, 0xee, CMD_BYTES);
 		world_submit(world, 1, is_write, READ_BLOCKS);
 		world_drain(world);
@@ -500,7 +500,7 @@ static bool identify_refused(struct fake_conn *fc, const struct nvme_sqe *sqe, u
 	return true;
 }
 
-/* Connect says controller 6, Identify 5. */
+/* Connect reports controller 6, Identify controller 5. */
 static bool two_names(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t bytes)
 {
 	return sqe->opcode == NVME_OPCODE_FABRICS && fabrics_type(sqe) == NVMF_CONNECT &&
@@ -568,7 +568,7 @@ static bool end_at(struct fake_conn *fc, const struct nvme_sqe *sqe, uint32_t by
 	return true;
 }
 
-/* Connects, reads once; whatever happens, all is told and nothing is left. True: it was lost. */
+/* Connects and reads once. Everything must be reported and freed. True: the connection was cut. */
 static bool live_and_end(struct world *world)
 {
 	bool was_cut;
@@ -600,7 +600,7 @@ static void ends_at_every_command(void)
 		world->fake->script_at = at;
 		was_cut = live_and_end(world);
 	}
-	/* Connect, properties, Identify, features, Connect, reads: each in two ways. */
+	/* Connect, properties, Identify, features, Connect, reads: each ends in two ways. */
 	EXPECT(at > 20 && at < 100);
 }
 

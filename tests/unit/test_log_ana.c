@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ANA log against a plain reference that builds the whole page: every window of it, for hosts
- * that see all, some and nothing, also with 1,000 groups and 10,000 namespaces. And how its change
- * counts go on from one snapshot to the next, with the delta that they come from. Pure.
+ * that see all, some and no namespaces, also with 1,000 groups and 10,000 namespaces. Also how its
+ * change counts continue from one snapshot to the next, with the delta. Pure.
  */
 #include "tap.h"
 
@@ -84,7 +84,7 @@ static uint64_t write_ana(const struct subsystem *subsystem, const struct port *
 	return log_ana_write(&view, is_groups_only, &window);
 }
 
-/* The whole page by the specification, one group after the other, without an index. */
+/* Builds the whole page by the specification, group by group, without an index. */
 static uint64_t reference(const struct subsystem *subsystem, const struct port *at,
 			  uint32_t host_index, bool is_groups_only, uint8_t *page)
 {
@@ -130,7 +130,7 @@ static uint64_t reference(const struct subsystem *subsystem, const struct port *
 	return end;
 }
 
-/* Who reads the page, and what all of it should be. */
+/* A reader of the page, and the whole page that it should get. */
 struct reader {
 	const struct subsystem *subsystem;
 	const struct port *at;
@@ -174,8 +174,7 @@ static void check_windows(const struct subsystem *subsystem, const struct port *
 	EXPECT(is_right);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------
- */
+/* ---- pages ---------------------------------------------------------------------------------- */
 
 static void page_lists_groups_in_order(void)
 {
@@ -218,7 +217,7 @@ static void small_pages_in_every_window(void)
 	index_it(subsystem);
 	check_windows(subsystem, &port, NS_MASK_HOST_OTHER, false, 512);
 	check_windows(subsystem, &port, NS_MASK_HOST_OTHER, true, 512);
-	/* Host 1 sees all but those of group 2 and the first of group 1. */
+	/* Host 1 sees all namespaces except those of group 2 and the first of group 1. */
 	CHECK(mask);
 	mask->host_count = 2;
 	mask->words[0] = 1;
@@ -262,8 +261,8 @@ static void window_at_the_end_of_numbers(void)
 	destroy(subsystem);
 }
 
-/* 1,000 groups, 10,000 namespaces, every second group not optimized; a host that sees all, one that
- * sees a third, one that sees one namespace, one that sees none. */
+/* 1,000 groups, 10,000 namespaces, every second group not optimized. Hosts that see all, a third,
+ * one and none of the namespaces. */
 static void large_page_in_every_window(void)
 {
 	struct ana_group_state *many = calloc(MANY_GROUPS / 2, sizeof(*many));
@@ -289,7 +288,7 @@ static void large_page_in_every_window(void)
 		masks[i] = calloc(1, sizeof(struct ns_mask) + sizeof(uint64_t));
 		CHECK(masks[i]);
 		masks[i]->host_count = 3;
-		/* Host 0 sees all, host 1 those of the second mask, host 2 those of the third. */
+		/* Host 0 sees all, host 1 those of the second mask, host 2 of the third. */
 		masks[i]->words[0] = i == 0 ? 1 : (i == 1 ? 3 : 5);
 	}
 	for (unsigned i = 0; i < MANY_NS; i++)
@@ -303,17 +302,16 @@ static void large_page_in_every_window(void)
 	free(many);
 }
 
-/* ---- from one snapshot to the next ------------------------------------------------------------
- */
+/* ---- from one snapshot to the next ---------------------------------------------------------- */
 
 struct scene_ns {
 	uint32_t nsid;
 	uint32_t group;
-	const char *only_host; /* NULL: everybody */
+	const char *only_host; /* NULL: all hosts */
 	uint64_t block_count;
 };
 
-/* Without media: what the delta and the index read is set by hand. */
+/* Builds a snapshot without media; fields that the delta and the index read are set by hand. */
 static struct snapshot *scene(const struct scene_ns *spaces, unsigned count,
 			      const struct ana_group_state *ana, unsigned ana_count)
 {
@@ -341,7 +339,7 @@ static struct snapshot *scene(const struct scene_ns *spaces, unsigned count,
 	for (unsigned i = 0; i < count; i++) {
 		const char *host = spaces[i].only_host;
 
-		/* The names come in ascending order. */
+		/* Hosts must be given in ascending order. */
 		if (host && snapshot_host_index(snapshot, host) == NS_MASK_HOST_OTHER)
 			text_copy(snapshot->mask_hosts[snapshot->mask_host_count++], NVME_NQN_BYTES,
 				  host);
@@ -369,7 +367,7 @@ static struct snapshot *scene(const struct scene_ns *spaces, unsigned count,
 
 static void scene_end(struct snapshot *snapshot)
 {
-	/* There are no stores to put. */
+	/* There are no stores to release. */
 	snapshot->subsystems[0]->ns_count = 0;
 	snapshot_destroy(snapshot);
 }
@@ -390,11 +388,11 @@ static uint64_t header_count_of(const struct snapshot *snapshot)
 static void counts_rise_when_the_page_changes(void)
 {
 	static const struct scene_ns a[] = {{1, 1, NULL, 8}, {2, 2, NULL, 8}, {3, 3, NULL, 8}};
-	/* Larger: nothing of the ANA page. */
+	/* Larger: the ANA page is unchanged. */
 	static const struct scene_ns b[] = {{1, 1, NULL, 8}, {2, 2, NULL, 9}, {3, 3, NULL, 8}};
-	/* One moves from group 2 to 3. */
+	/* A namespace moves from group 2 to 3. */
 	static const struct scene_ns c[] = {{1, 1, NULL, 8}, {2, 3, NULL, 9}, {3, 3, NULL, 8}};
-	/* And back: the group comes again. */
+	/* The namespace moves back, and group 2 exists again. */
 	static const struct ana_group_state two = {2, ANA_INACCESSIBLE};
 	struct snapshot *steps[5];
 	struct delta *delta;
@@ -450,7 +448,7 @@ static void counts_rise_when_the_page_changes(void)
 static void masks_are_compared_by_who_sees(void)
 {
 	static const struct scene_ns a[] = {{1, 1, "nqn.b", 8}, {2, 1, NULL, 8}};
-	/* The same, with one more host named elsewhere: "nqn.b" has another index now. */
+	/* The same, with another host elsewhere: the index of "nqn.b" changes. */
 	static const struct scene_ns b[] = {
 		{1, 1, "nqn.b", 8}, {2, 1, NULL, 8}, {3, 1, "nqn.c", 8}};
 	static const struct scene_ns c[] = {

@@ -38,7 +38,7 @@ static void command_round_trips(void)
 	EXPECT_EQ(cmd.offset, got.offset);
 	EXPECT(got.offset_is_index);
 	EXPECT_EQ(2, got.csi);
-	/* The largest count is 16 GiB, and does not wrap. */
+	/* The largest count is 16 GiB and must not wrap. */
 	memset(&sqe, 0xff, sizeof(sqe));
 	log_cmd_decode(&sqe, &got);
 	EXPECT_EQ(4ull << 32, got.len_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of src/base/log_writer.c: order, what is dropped and told, the end of the writer and of the
- * process. Each case runs in a child whose standard error is a pipe of one page, read when the case
- * says so; the child and the parent meet by bytes in two other pipes.
+ * Tests of src/base/log_writer.c: order, dropped lines and their report, the end of the writer and
+ * of the process. Each case runs in a child whose standard error is a pipe of one page. The case
+ * decides when the pipe is read; child and parent synchronize by bytes in two other pipes.
  */
 #include "base/check.h"
 #include "base/clock.h"
@@ -60,7 +60,7 @@ static pid_t child_start(void (*fn)(void))
 	return child;
 }
 
-/* All that the child writes, into `text`; returns its wait status. */
+/* Reads all output of the child into `text`. Returns the wait status. */
 static int child_end(pid_t child)
 {
 	size_t used = 0;
@@ -130,14 +130,14 @@ static void lines_keep_their_order(void)
 		EXPECT_EQ(LINES_PER_THREAD, next[i]);
 }
 
-/* ---- a pipe that nobody reads -------------------------------------------------------------- */
+/* ---- a pipe without a reader --------------------------------------------------------------- */
 
 static void flood(void)
 {
 	CHECK(log_writer_start() == 0);
 	for (unsigned i = 0; i < FLOOD_LINES; i++)
 		log_info("tests", "flood %u", i);
-	/* Here only when nobody waited for the pipe. */
+	/* Reached only if log_info never waited for the pipe. */
 	tell(to_parent);
 	await(to_child);
 	log_writer_flush();
@@ -172,7 +172,7 @@ static void what_is_dropped_is_counted(void)
 		}
 	}
 	EXPECT(written >= LOG_WRITER_LINES);
-	/* Once, or more often when the writer is slow to begin. */
+	/* Once, or more often if the writer starts late. */
 	EXPECT(lost_lines >= 1);
 	EXPECT_EQ(0, wrong);
 	EXPECT_EQ(FLOOD_LINES, written + lost);
@@ -189,7 +189,7 @@ static void stop_unread(void)
 	start_ns = clock_monotonic_ns();
 	log_writer_stop();
 	CHECK(clock_monotonic_ns() - start_ns >= NS_PER_S);
-	/* It would never return if it were written. */
+	/* Writing this line would block for ever. */
 	log_info("tests", "nobody sees this");
 	tell(to_parent);
 	await(to_child);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Acknowledged writes that a target lost with its power: which writes a flush covers, which boots
- * have ended, and who is told of a loss. Two threads at the end.
+ * have ended, and which users get the error. Two threads at the end.
  */
 #include "tap.h"
 
@@ -49,8 +49,7 @@ static LOSS_CACHE_BITS bit(unsigned cache)
 	return (LOSS_CACHE_BITS)1 << cache;
 }
 
-/* ---- what a flush covers ----------------------------------------------------------------------
- */
+/* ---- what a flush covers -------------------------------------------------------------------- */
 
 static bool flush_now(uint64_t *told)
 {
@@ -69,7 +68,7 @@ static void a_flush_covers_what_was_acknowledged_before_it(void)
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	flush = loss_flush_begin(&ns);
 	EXPECT(loss_flush_end(&ns, flush, 0, &told));
-	/* Acknowledged while the flush was under way: the flush may have been faster. */
+	/* Acknowledged while the flush was in flight: the flush may have run before the write. */
 	flush = loss_flush_begin(&ns);
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_flush_end(&ns, flush, 0, &told));
@@ -88,19 +87,19 @@ static void a_mark_that_changes_tells_of_a_loss(void)
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(!loss_ns_see(&ns, 7, 0));
 	EXPECT(!loss_ns_see(&ns, 7, 0));
-	/* Another member of a cluster has marks of its own. */
+	/* Each member of a cluster has marks of its own. */
 	EXPECT(!loss_ns_see(&ns, 8, 55));
 	EXPECT(!loss_ns_see(&ns, 7, 0));
 	EXPECT(loss_ns_see(&ns, 7, 100));
 	EXPECT(!loss_ns_see(&ns, 7, 100));
 	EXPECT(!flush_now(&told));
 	EXPECT(flush_now(&told));
-	/* Without writes that are not flushed nothing is lost. */
+	/* Without unflushed writes nothing is lost. */
 	EXPECT(!loss_ns_see(&ns, 8, 56));
 	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(flush_now(&told));
 	EXPECT(!loss_ns_see(&ns, 7, 101));
-	/* Whichever member's medium it was. */
+	/* The mark of any member counts. */
 	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(loss_ns_see(&ns, 7, 102));
 }
@@ -112,12 +111,12 @@ static void a_write_that_is_answered_after_the_mark_may_be_lost(void)
 	setup();
 	EXPECT(!loss_ns_see(&ns, 7, 0));
 	seen = loss_seen(&ns);
-	/* It ran before the loss; its answer is on its way when the mark is read. */
+	/* The write ran before the loss; its answer is in transit when the mark is read. */
 	EXPECT(!loss_ns_see(&ns, 7, 100));
 	loss_write_acked(&ns, 1, seen);
 	EXPECT(!flush_now(&told));
 	EXPECT(flush_now(&told));
-	/* One that was sent after that did not. */
+	/* This write was sent after the mark was read. */
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(flush_now(&told));
 }
@@ -162,7 +161,7 @@ static void a_user_whose_flush_failed_has_been_told(void)
 	EXPECT(loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
 	EXPECT_EQ(1, told);
 	EXPECT(!flush_now(&others));
-	/* What was acknowledged after it is news. */
+	/* A write acknowledged after the failed flush is a new loss. */
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1)));
 	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), failed, &told));
@@ -180,7 +179,7 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT_EQ(0, untold);
 	loss_untell(&ns, 0);
 	loss_untell(&ns, 5);
-	/* One that was there before is told, and is not the one that wrote. */
+	/* An earlier user gets the error too, but did not make the write. */
 	EXPECT(!flush_now(&bystander));
 	EXPECT_EQ(0, loss_told(&ns, &untold));
 	newcomer = loss_told(&ns, &untold);
@@ -190,7 +189,7 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT_EQ(1, loss_told(&ns, &again));
 	EXPECT_EQ(0, again);
 	loss_told_late(&ns, again);
-	/* The answer of the newcomer was lost, too. */
+	/* The newcomer's answer was lost, too. */
 	loss_untell(&ns, 0);
 	EXPECT_EQ(0, loss_told(&ns, &again));
 }
@@ -204,10 +203,10 @@ static void flushes_end_in_any_order(void)
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	second = loss_flush_begin(&ns);
 	EXPECT(loss_flush_end(&ns, second, 0, &told));
-	/* The later end of an earlier flush takes nothing back. */
+	/* An earlier flush that ends later undoes nothing. */
 	EXPECT(loss_flush_end(&ns, first, 0, &told));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
-	/* A flush that failed covers nothing. */
+	/* A failed flush covers nothing. */
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	(void)loss_flush_begin(&ns);
 	EXPECT(loss_ns_judge(&ns, bit(1)));
@@ -224,7 +223,7 @@ static void a_flush_through_any_controller_covers_all_caches(void)
 	EXPECT(!loss_ns_judge(&ns, bit(1) | bit(2)));
 	loss_write_acked(&ns, 2, loss_seen(&ns));
 	EXPECT(!loss_ns_judge(&ns, bit(1)));
-	/* Two caches that are lost at once are one loss. */
+	/* Two caches lost at once are one loss. */
 	loss_write_acked(&ns, 1, loss_seen(&ns));
 	EXPECT(loss_ns_judge(&ns, bit(1) | bit(2)));
 	EXPECT_EQ(1, atomic_load(&ns.losses));
@@ -239,10 +238,10 @@ static void every_user_is_told_once(void)
 	flush = loss_flush_begin(&ns);
 	both[0] = both[1] = first;
 	EXPECT(loss_ns_judge(&ns, bit(1)));
-	/* Nobody was told: so is who comes now. */
+	/* No user has got the error yet, so a new user gets it. */
 	newcomer = loss_told(&ns, &untold);
 	EXPECT(!flush_now(&newcomer));
-	/* Flushes that were under way together, of one user, fail both. */
+	/* Flushes of one user that are in flight together both fail. */
 	EXPECT(!loss_flush_end(&ns, flush, 0, &both[0]));
 	EXPECT(!loss_flush_end(&ns, loss_flush_begin(&ns), 0, &both[1]));
 	first = both[0];
@@ -253,8 +252,7 @@ static void every_user_is_told_once(void)
 	EXPECT(flush_now(&newcomer));
 }
 
-/* ---- which boots have ended -------------------------------------------------------------------
- */
+/* ---- which boots have ended ----------------------------------------------------------------- */
 
 static void another_boot_ends_the_former_one(void)
 {
@@ -265,17 +263,17 @@ static void another_boot_ends_the_former_one(void)
 	EXPECT(one != LOSS_UNKNOWN);
 	EXPECT_EQ(one, enter(1, 1));
 	EXPECT_EQ(0, lost);
-	/* A process that was killed: the boot is the same. */
+	/* The process was killed: the boot is the same. */
 	EXPECT_EQ(0, loss_leave(&book, one));
 	EXPECT_EQ(0, loss_leave(&book, one));
 	EXPECT_EQ(one, enter(0, 1));
 	EXPECT_EQ(0, lost);
 	EXPECT_EQ(0, loss_leave(&book, one));
-	/* At an address that nobody had before. */
+	/* At an address that is new. */
 	two = enter(5, 2);
 	EXPECT_EQ(bit(one), lost);
 	EXPECT(two != one);
-	/* What was judged is judged once. */
+	/* A boot is judged once. */
 	(void)enter(0, 2);
 	EXPECT_EQ(0, lost);
 }
@@ -292,7 +290,7 @@ static void members_have_boots_of_their_own(void)
 	/* The second machine comes back; the first has lost nothing. */
 	b = enter_member(1, 3);
 	EXPECT(lost != 0 && (lost & bit(a)) == 0);
-	/* The first one is lost; a third machine is no evidence of that. */
+	/* The first machine is lost; a third machine is no evidence of its end. */
 	EXPECT_EQ(0, loss_leave(&book, a));
 	(void)enter_member(2, 4);
 	EXPECT_EQ(0, lost);
@@ -300,8 +298,7 @@ static void members_have_boots_of_their_own(void)
 	EXPECT_EQ(bit(a), lost);
 }
 
-/* One reactor has noticed that the machine is back, another one has not noticed that it was away.
- */
+/* One reactor knows that the machine is back, another one has not noticed its absence. */
 static void a_boot_that_ended_is_judged_again_with_its_last_controller(void)
 {
 	unsigned one;
@@ -313,7 +310,7 @@ static void a_boot_that_ended_is_judged_again_with_its_last_controller(void)
 	(void)enter_member(0, 2);
 	EXPECT_EQ(bit(one), lost);
 	EXPECT_EQ(bit(one), loss_leave(&book, one));
-	/* An address that moves between members: the first one was there all the time. */
+	/* An address moves between members: the first member stayed alive. */
 	setup();
 	one = enter_member(0, 1);
 	(void)enter_member(1, 1);
@@ -337,7 +334,7 @@ static void without_a_boot_nothing_is_known(void)
 	EXPECT_EQ(LOSS_UNKNOWN, loss_enter(&book, 0, &identity, &lost));
 	one = enter(0, 1);
 	EXPECT_EQ(0, loss_leave(&book, one));
-	/* Another make, or an older version, in between. */
+	/* Another vendor's target, or an older version, in between. */
 	EXPECT_EQ(LOSS_UNKNOWN, enter(0, 0));
 	EXPECT_EQ(0, lost);
 	(void)enter(0, 2);
@@ -358,17 +355,16 @@ static void a_full_book_gives_up_what_is_away_longest_known(void)
 	EXPECT_EQ(0, loss_leave(&book, first));
 	EXPECT_EQ(first, enter_member(40, 100));
 	EXPECT_EQ(bit(first), lost);
-	/* The entry is another boot's now: the former address says nothing about that one. */
+	/* The entry now belongs to another boot, for which the former address is no evidence. */
 	(void)enter_member(0, 2);
 	EXPECT_EQ(0, lost);
-	/* Neither does an index that stands for another address. */
+	/* An index that was reassigned to another address is no evidence either. */
 	loss_addr_forget(&book, 2);
 	(void)enter_member(2, 3);
 	EXPECT_EQ(0, lost);
 }
 
-/* ---- in a join --------------------------------------------------------------------------------
- */
+/* ---- in a join ------------------------------------------------------------------------------ */
 
 static struct join_ns *see(struct join *join, const struct join_ctrl *ctrl, uint32_t nsid)
 {
@@ -382,7 +378,7 @@ static struct join_ns *see(struct join *join, const struct join_ctrl *ctrl, uint
 	return seen;
 }
 
-/* The path is removed, and made again when discovery finds the machine once more. */
+/* The path is removed, and made again when discovery finds the machine again. */
 static void a_path_that_is_made_again_finds_its_loss(void)
 {
 	struct ctrl_identity identity = booted(1, true);
@@ -417,8 +413,7 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	join_put(join);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------
- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 #define ROUNDS 100000
 

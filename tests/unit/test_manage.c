@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hosts' management commands make of the document, and with which status they are refused:
- * each kind, with every refusal that the specification has for it; and that what comes out is a
- * document that loads.
+ * Hosts' management commands as edits of the document, and the statuses of refusals: every kind of
+ * command with every refusal that the specification defines. A resulting document must load.
  */
 #include "config/config_parse.h"
 #include "daemon/manage.h"
@@ -55,7 +54,7 @@ static void begin(void)
 	begin_with(start);
 }
 
-/* What came out is a document, if something did. */
+/* The resulting document, if any, must load. */
 static void end(void)
 {
 	struct config *config = NULL;
@@ -69,7 +68,7 @@ static void end(void)
 	manage_edit_release(&edit);
 }
 
-/* On a copy, as the engine does: a refusal leaves nothing behind. */
+/* Edits a copy, as the engine does: a refusal leaves no trace. */
 static int run(edit_fn fn)
 {
 	json_t *copy = json_deep_copy(document);
@@ -150,7 +149,7 @@ static void a_namespace_is_made_of_the_pool(void)
 static void a_pool_is_finite(void)
 {
 	begin();
-	/* 10 MiB less 4 MiB. */
+	/* 10 MiB minus 4 MiB. */
 	create((6 << 20) / 4096 + 1, 4096);
 	expect_refusal(manage_edit_create, NVME_SC_NS_INSUFFICIENT_CAPACITY);
 	create(UINT64_MAX, 4096);
@@ -203,7 +202,7 @@ static bool is_busy(void *arg, const struct uuid *uuid)
 
 static struct uuid judged[16];
 
-/* A command for all namespaces that there are now. */
+/* A command for all namespaces that exist now. */
 static void judge_all(void)
 {
 	json_t *ns;
@@ -228,7 +227,7 @@ static void all_leaves_out_what_came_later(void)
 	judge_all();
 	create(1, 4096);
 	EXPECT_EQ(0, run(manage_edit_create));
-	judged[2] = judged[0]; /* namespace 4 was replaced since */
+	judged[2] = judged[0]; /* namespace 4 has been replaced since */
 	request.nsid = NVME_NSID_ALL;
 	EXPECT_EQ(0, run(manage_edit_delete));
 	EXPECT_EQ(0, edit.file_count);
@@ -269,7 +268,7 @@ static void all_means_all_of_the_pool(void)
 	EXPECT_EQ(2, edit.file_count);
 	EXPECT(ns_at(1) && ns_at(2) && !ns_at(3) && !ns_at(4) && ns_at(5));
 	end();
-	/* What another host has stays. */
+	/* The namespace of another host stays. */
 	begin();
 	json_object_set_new(ns_at(4), "hosts", json_pack("[s]", H2));
 	create(1, 4096);
@@ -295,7 +294,7 @@ static void attachment_follows_the_host(void)
 	char both[][NVME_NQN_BYTES] = {H1, H2, H1};
 
 	begin();
-	/* In the pool: a list that begins empty. Two controllers of one host are one. */
+	/* In the pool the list of hosts starts empty. Two controllers of one host are one entry. */
 	aim(4, both, 3);
 	expect_refusal(manage_edit_detach, NVME_SC_NS_NOT_ATTACHED);
 	EXPECT_EQ(0, run(manage_edit_attach));
@@ -304,10 +303,10 @@ static void attachment_follows_the_host(void)
 	aim(4, both, 1);
 	EXPECT_EQ(0, run(manage_edit_detach));
 	EXPECT(!manage_ns_is_visible(ns_at(4), H1) && manage_ns_is_visible(ns_at(4), H2));
-	/* Whoever does not see it any more cannot come back by himself. */
+	/* A host that no longer sees the namespace cannot attach itself again. */
 	aim(4, both, 1);
 	expect_refusal(manage_edit_attach, NVME_SC_INVALID_NS);
-	/* All or nothing: the second one is attached already. */
+	/* All or nothing: the second host is attached already. */
 	snprintf(request.host_nqn, sizeof(request.host_nqn), "%s", H2);
 	aim(4, both, 2);
 	expect_refusal(manage_edit_attach, NVME_SC_NS_ALREADY_ATTACHED);
@@ -324,7 +323,7 @@ static void who_sees_the_administrators_is_not_for_hosts(void)
 	char one[][NVME_NQN_BYTES] = {H1}, other[][NVME_NQN_BYTES] = {H2};
 
 	begin();
-	/* Open to all: neither for itself nor for others. */
+	/* Open to all: a host may change it neither for itself nor for others. */
 	aim(1, one, 1);
 	expect_refusal(manage_edit_attach, NVME_STATUS(0, 0x15));
 	expect_refusal(manage_edit_detach, NVME_STATUS(0, 0x15));
@@ -452,7 +451,7 @@ static void a_format_of_all_is_of_what_the_host_sees(void)
 	request.block_bytes = 4096;
 	EXPECT_EQ(0, run(manage_edit_format_check));
 	EXPECT_EQ(2, edit.uuid_count);
-	/* 4608 bytes are no whole number of blocks of 4096. */
+	/* 4608 bytes are no multiple of 4096. */
 	expect_refusal(manage_edit_format, NVME_SC_INVALID_FORMAT);
 	request.block_bytes = 512;
 	EXPECT_EQ(0, run(manage_edit_format));

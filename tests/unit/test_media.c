@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every kind of medium on a real reactor: file (in the temporary folder and on tmpfs, with 512 and
- * 4096-byte blocks), mem, null, and each rule of fault. What a block must read as is kept in a
- * plain array beside the medium. Block devices need a guest and are tested there.
+ * 4096-byte blocks), mem, null, and each rule of fault. An array beside the medium models the
+ * content. Block devices need a guest and are tested there.
  */
 #include "media_harness.h"
 #include "tap.h"
@@ -74,7 +74,7 @@ static void expect_content(struct media *media, uint64_t offset, size_t len_byte
 	EXPECT(memcmp(back, model + offset, len_bytes) == 0);
 }
 
-/* Writes, zeroes, discards and flushes, with the model beside it. At least 2 MiB of medium. */
+/* Writes, zeroes, discards and flushes, in step with the model. The medium needs at least 2 MiB. */
 static void exercise(struct media *media)
 {
 	uint32_t block = media->block_bytes;
@@ -88,13 +88,13 @@ static void exercise(struct media *media)
 	memcpy(model, data, DATA_BYTES);
 	expect_content(media, 0, DATA_BYTES);
 
-	/* One block in an odd place, with FUA, from an odd block of the buffer. */
+	/* One block at an odd place, with FUA, from an odd block of the buffer. */
 	fill(data, 64 * 1024, 77);
 	iov[0] = (struct iovec){data + block, block};
 	EXPECT_EQ(0, harness_iov(media, MEDIA_WRITE, 7 * block, iov, 1, true));
 	memcpy(model + 7 * block, data + block, block);
 
-	/* Several pieces, of which one is empty, gathered and scattered. */
+	/* Several pieces, one of them empty, gathered and scattered. */
 	iov[0] = (struct iovec){data + 8 * 4096, 3 * 4096};
 	iov[1] = (struct iovec){data, 4096};
 	iov[2] = (struct iovec){data + 4 * 4096, 2 * 4096};
@@ -153,7 +153,7 @@ static void exercise_file(const char *name, const char *options, uint32_t block)
 	exercise(media);
 	media_close(media);
 
-	/* Without size= now: it is there, with the same content. */
+	/* Opened without size=: the file exists, with the same content. */
 	media = open_or_die(spec_of(name, block == 512 ? ",block=512" : ""));
 	EXPECT_EQ(4 * MIB, media->size_bytes);
 	expect_content(media, 0, DATA_BYTES);
@@ -249,7 +249,7 @@ static void a_file_serves_one_writer(void)
 	media_close(open_or_die(spec_of("lock", "")));
 }
 
-/* The first transfer is short by the missing half; what is left then moves nothing. */
+/* The first transfer lacks the missing half, and the rest then transfers nothing. */
 static void a_file_that_shrank_gives_an_error(void)
 {
 	struct media *media = open_or_die(spec_of("shrink", ",size=1M"));
@@ -263,7 +263,7 @@ static void a_file_that_shrank_gives_an_error(void)
 	media_close(media);
 }
 
-/* Such a write would make the file longer again, with a hole where data was. */
+/* Such a write would extend the file again, with a hole in place of data. */
 static void nothing_is_written_to_a_file_that_was_cut(void)
 {
 	struct media *media = open_or_die(spec_of("cut", ",size=1M")), *next;
@@ -273,11 +273,11 @@ static void nothing_is_written_to_a_file_that_was_cut(void)
 	fill(data, 16384, 5);
 	EXPECT_EQ(0, harness_write(media, 0, data, 16384));
 	EXPECT_EQ(0, harness_write(media, MIB / 2, data, 16384));
-	/* Looks at the size, so that no write since then blurs where the cut was. */
+	/* The flush reads the size, so that no later write hides where the file was cut. */
 	EXPECT_EQ(0, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
 	EXPECT(!media_problem(media, &problem));
 	EXPECT_EQ(0, truncate(path_of("cut"), 8192));
-	/* The last block, at once: it alone could make the file as long as it was. */
+	/* Write the last block at once: this write alone would restore the former size. */
 	EXPECT_EQ(-EIO, harness_write(media, MIB - 4096, data, 4096));
 	EXPECT_EQ(0, stat(path_of("cut"), &st));
 	EXPECT_EQ(8192, st.st_size);
@@ -290,15 +290,15 @@ static void nothing_is_written_to_a_file_that_was_cut(void)
 	EXPECT(memcmp(back, data, 8192) == 0);
 	EXPECT(media_problem(media, &problem));
 	EXPECT(strstr(problem.text, "cut from 1048576 to 8192 bytes") != NULL);
-	/* size= does not fill it up with zeroes, nor does a longer file of others help by itself.
-	 */
+	/* size= does not fill the file with zeroes, nor does a file that others extend heal by
+	 * itself. */
 	EXPECT(media_reopen(media, spec_of("cut", ",size=2M"), &next, &problem) < 0);
 	EXPECT_EQ(0, stat(path_of("cut"), &st));
 	EXPECT_EQ(8192, st.st_size);
 	EXPECT(media_is_current(media, spec_of("cut", ",size=1M")));
 	EXPECT_EQ(0, truncate(path_of("cut"), MIB));
 	EXPECT_EQ(-EIO, harness_write(media, 0, data, 4096));
-	/* Restored: the next one over it knows nothing of that. */
+	/* Restored: the next medium over the file has no memory of the cut. */
 	EXPECT(!media_is_current(media, spec_of("cut", ",size=1M")));
 	EXPECT_EQ(0, media_reopen(media, spec_of("cut", ",size=1M"), &next, &problem));
 	EXPECT_EQ(0, harness_write(next, MIB / 2, data, 4096));
@@ -317,7 +317,7 @@ static void a_cut_is_seen_by_writes_and_flushes(void)
 	EXPECT_EQ(0, stat(path_of("cut2"), &st));
 	EXPECT_EQ(4096, st.st_size);
 	media_close(media);
-	/* Written since it was looked at: nothing of it can be trusted. */
+	/* Written since the size was read: no block can be trusted. */
 	media = open_or_die(spec_of("cut3", ",size=1M"));
 	EXPECT_EQ(0, harness_write(media, 0, data, 4096));
 	EXPECT_EQ(0, truncate(path_of("cut3"), 4096));
@@ -387,7 +387,7 @@ static void memory_keeps_data(void)
 	media_close(media);
 }
 
-/* What the kernel says, or usual. */
+/* From /proc/meminfo, or the usual 2 MiB. */
 static unsigned long huge_page_kib(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -408,7 +408,7 @@ static void memory_without_huge_pages_says_so(void)
 
 	snprintf(pages, sizeof(pages), "mem: no %lu huge pages of %lu KiB",
 		 (1ul << 40) / huge_page_kib(), huge_page_kib());
-	/* 1 PiB: no machine has it. */
+	/* 1 PiB: more than any machine has. */
 	EXPECT(media_open("mem:1024T,huge", &media, &error) < 0);
 	EXPECT_THAT(strstr(error.text, pages), "\"%s\", not \"%s\"", pages, error.text);
 	EXPECT(strstr(error.text, "/proc/sys/vm/nr_hugepages") != NULL);
@@ -518,9 +518,9 @@ static void tear_writes_the_first_half(void)
 	fill(data, 5 * 4096, 8);
 	memset(model, 0, 8 * 4096);
 	EXPECT_EQ(-EIO, harness_iov(media, MEDIA_WRITE, 0, iov, 2, false));
-	memcpy(model, data, 2 * 4096); /* two of five */
+	memcpy(model, data, 2 * 4096); /* half of five, rounded down */
 	expect_content(media, 0, 8 * 4096);
-	EXPECT_EQ(-EIO, harness_write(media, 5 * 4096, data, 4096)); /* none of one */
+	EXPECT_EQ(-EIO, harness_write(media, 5 * 4096, data, 4096)); /* half of one, rounded down */
 	expect_content(media, 0, 8 * 4096);
 	EXPECT_EQ(0, harness_write(media, 5 * 4096, data, 4096));
 	memcpy(model + 5 * 4096, data, 4096);
@@ -528,7 +528,7 @@ static void tear_writes_the_first_half(void)
 	media_close(media);
 }
 
-/* What is stored after the first half and before the other one: the write is cancelled there. */
+/* Reads the medium in the pause between the halves, and cancels the first write there. */
 static void split_leaves_time_between_halves(void)
 {
 	struct media *media = open_or_die("fault:split:op=write:count=2:ms=3600000+"
@@ -542,13 +542,13 @@ static void split_leaves_time_between_halves(void)
 	fill(data, 5 * 4096, 8);
 	memset(model, 0, 8 * 4096);
 	harness_submit(&hio, media);
-	memcpy(model, data, 2 * 4096); /* two of five */
+	memcpy(model, data, 2 * 4096); /* half of five, rounded down */
 	expect_content(media, 0, 8 * 4096);
 	harness_cancel(&hio);
 	EXPECT_EQ(-ECANCELED, harness_wait(&hio));
 	expect_content(media, 0, 8 * 4096);
 
-	/* One block has no halves. */
+	/* A single block has no halves. */
 	EXPECT_EQ(0, harness_write(media, 6 * 4096, data, 4096));
 	memcpy(model + 6 * 4096, data, 4096);
 	expect_content(media, 0, 8 * 4096);
@@ -665,7 +665,7 @@ static void faults_wrap_files_too(void)
 	media_close(media);
 }
 
-/* Many at once: each ends once, and none disturbs another. */
+/* Many at once: each ends once and disturbs no other. */
 static void many_operations_run_at_once(void)
 {
 	static struct harness_io ios[64];

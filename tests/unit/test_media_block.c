@@ -16,15 +16,15 @@
 #include <sys/stat.h>
 
 #define DEVICE_BYTES (4u * 1024 * 1024)
-#define TRIES        8 /* another program may take the free device that we were told of */
+#define TRIES        8 /* another program may take the free device first */
 
 static uint8_t *data;
 static uint8_t *back;
 static uint8_t *model;
 static struct media_error error;
 
-static char device[32]; /* the loop device's path, */
-static int device_fd;   /* held open so that it stays */
+static char device[32]; /* path of the loop device */
+static int device_fd;   /* keeps the loop device attached */
 static int backing_fd;
 
 static int loop_attach(uint32_t block_bytes, uint32_t flags)
@@ -147,7 +147,7 @@ static void exercise(struct media *media)
 	EXPECT_EQ(0, harness_range(media, (struct harness_range){.kind = MEDIA_FLUSH}));
 	expect_model(media);
 
-	/* What a discarded range reads as is not promised; what is around it stays. */
+	/* A discarded range may read as anything; the blocks around it stay. */
 	EXPECT(media->can_discard);
 	EXPECT(!media->reads_zero_after_discard);
 	EXPECT_EQ(0, harness_range(media, (struct harness_range){.kind = MEDIA_DISCARD,
@@ -225,7 +225,7 @@ static void a_locked_device_wants_readonly(void)
 	device_drop();
 }
 
-/* The kernel's word on the cache is passed on; it can be changed from user space. */
+/* The kernel's report of the cache is passed on. Root can change it in sysfs. */
 static void the_write_cache_is_reported(void)
 {
 	static const char *const words[] = {"write through", "write back"};
@@ -243,7 +243,7 @@ static void the_write_cache_is_reported(void)
 			fflush(attribute);
 			rewind(attribute);
 		} else {
-			attribute = fopen(path, "re"); /* sysfs may be read-only here */
+			attribute = fopen(path, "re"); /* sysfs may be mounted read-only */
 		}
 		CHECK(attribute);
 		CHECK(fgets(now, sizeof(now), attribute));

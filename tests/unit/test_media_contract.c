@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of media (media/media.h, driver.h, state.h, event.h), by a kind for tests: "late:N"
- * opens when the test says so, "pair:(SPEC)(SPEC)" is made of two children and writes to both. Both
- * keep state per reactor. One thread, simulated reactors.
+ * The contract of media (media/media.h, driver.h, state.h, event.h), by media for tests: "late:N"
+ * opens when the test decides, "pair:(SPEC)(SPEC)" has two children and writes to both. Both keep
+ * state per reactor. One thread, simulated reactors.
  */
 #include "../sim/sim.h"
 #include "base/clock.h"
@@ -22,10 +22,10 @@ static struct reactor *control, *datas[2];
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-static unsigned open_count;         /* media of these kinds */
+static unsigned open_count;         /* open media of these kinds */
 static unsigned attached, detached; /* calls */
 static bool attach_fails;
-static void *slow_state; /* a state whose detach has not ended */
+static void *slow_state; /* a state whose detach has not ended yet */
 static bool detach_is_slow;
 
 struct test_state {
@@ -33,7 +33,7 @@ struct test_state {
 	unsigned ios;
 };
 
-/* An I/O of a pair on one of its children. */
+/* An I/O of a pair to one of its children. */
 struct pair_part {
 	struct media_io io;
 	struct media_io *whole;
@@ -163,7 +163,7 @@ static struct media *test_media(const struct media_ops *ops, uint64_t size_bytes
 }
 
 #define OPENINGS_MAX 4
-static struct media_opening *openings[OPENINGS_MAX]; /* of late media, in their order */
+static struct media_opening *openings[OPENINGS_MAX]; /* of late media, in order of opening */
 static unsigned opening_count;
 
 static int late_open(struct media_opening *opening, struct media **ret_media,
@@ -200,7 +200,7 @@ static void late_cancel(struct media_opening *opening)
 	late_end(opening, -ECANCELED);
 }
 
-/* The parenthesis that closes the first one. */
+/* Returns the parenthesis that closes the first one. */
 static char *part_end(char *body)
 {
 	unsigned depth = 0;
@@ -258,7 +258,7 @@ static const struct media_driver pair_driver = {
 	.open = pair_open,
 };
 
-/* In place of volume/drivers.c's. */
+/* Replaces the array of volume/drivers.c. */
 const struct media_driver *const media_drivers[] = {
 	&media_file_driver,
 	&media_mem_driver,
@@ -269,7 +269,7 @@ const struct media_driver *const media_drivers[] = {
 	NULL,
 };
 
-/* ---- what the tests share ------------------------------------------------------------------- */
+/* ---- shared by the tests -------------------------------------------------------------------- */
 
 static unsigned done_calls;
 static int done_res;
@@ -389,7 +389,7 @@ static void children_open_at_the_same_time(void)
 	EXPECT_EQ(2, request.media->child_count);
 	EXPECT_STR("late:1M", request.media->children[0]->spec);
 	EXPECT_STR("fault", request.media->children[1]->ops->name);
-	/* It answers for its children itself. */
+	/* The store of a pair is the pair itself, not a child. */
 	EXPECT(media_store(request.media) == request.media);
 	EXPECT_EQ(3, open_count);
 	media_close(request.media);
@@ -405,7 +405,7 @@ static void one_that_fails_ends_the_others(void)
 	EXPECT_EQ(-ENOTCONN, done_res);
 	EXPECT_STR("late: no answer", request.error.text);
 
-	/* What was open before is closed. */
+	/* A child that was already open is closed. */
 	begin("pair:(late:1M)(late:1M)");
 	late_end(openings[0], 0);
 	EXPECT_EQ(1, open_count);
@@ -413,14 +413,14 @@ static void one_that_fails_ends_the_others(void)
 	EXPECT_EQ(-ENOTCONN, done_res);
 	EXPECT_EQ(0, open_count);
 
-	/* The medium above refuses its children. */
+	/* The pair refuses its children. */
 	begin("pair:(late:1M)(mem:2M)");
 	late_end(openings[0], 0);
 	EXPECT_EQ(-EINVAL, done_res);
 	EXPECT_STR("pair: two sizes", request.error.text);
 	EXPECT_EQ(0, open_count);
 
-	/* The second child fails at once, while the first one is under way. */
+	/* The second child fails at once, while the first is still opening. */
 	begin("pair:(late:1M)(file:/nowhere/at/all,size=1M)");
 	EXPECT_EQ(1, done_calls);
 	EXPECT(done_res < 0);
@@ -545,20 +545,20 @@ static void a_medium_tells_its_listener(void)
 {
 	begin("fault:delay:ms=1@mem:1M");
 	media = request.media;
-	run_on(datas[0], tell_here); /* nobody listens */
+	run_on(datas[0], tell_here); /* no listener */
 	listener.reactor = control;
 	EXPECT_EQ(0, media_listen(media, &listener));
 	run_on(datas[0], tell_here);
-	EXPECT_EQ(1, told_calls); /* both together */
+	EXPECT_EQ(1, told_calls); /* one call for both */
 	EXPECT_EQ(MEDIA_EVENT_SIZE | MEDIA_EVENT_HEALTH, told_events);
-	EXPECT(told_media == media); /* the one that was listened to, not the one inside */
+	EXPECT(told_media == media); /* the pair that has the listener, not its child */
 	media_unlisten(media);
 	run_on(datas[0], tell_here);
 	EXPECT_EQ(1, told_calls);
 	EXPECT_EQ(0, media_listen(media, &listener));
 	run_on(datas[1], tell_here);
 	EXPECT_EQ(2, told_calls);
-	/* An event that is under way when the medium goes is not told. */
+	/* An event in flight when the medium closes is dropped. */
 	run_on(control, tell_and_close_here);
 	EXPECT_EQ(2, told_calls);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a file is served with direct I/O, and when through the kernel's cache: by what the kernel
- * and the file system say, which the linker has this program say (--wrap). One thread.
+ * When a file is served with direct I/O and when through the kernel's cache. The answers of the
+ * kernel and the file system are faked by this program (--wrap). One thread.
  */
 #include "media/media.h"
 #include "tap.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Not in every header; as in linux/stat.h. */
+/* Missing in older headers; as in linux/stat.h. */
 #define MASK_DIOALIGN 0x2000u
 
 int __real_statx(int folder_fd, const char *name, int flags, unsigned mask, struct statx *ret_stx);
@@ -22,12 +22,12 @@ int __real_fcntl64(int fd, int command, ...);
 int __wrap_fcntl64(int fd, int command, ...);
 
 static struct {
-	bool knows_align; /* STATX_DIOALIGN */
+	bool knows_align; /* supports STATX_DIOALIGN */
 	uint32_t memory_bytes;
 	uint32_t offset_bytes;
-	bool lacks_direct; /* O_DIRECT is refused */
-	bool is_stuck;     /* the file is direct, and stays so */
-	bool is_direct;    /* what was set last */
+	bool lacks_direct; /* refuses O_DIRECT */
+	bool is_stuck;     /* the file is direct and cannot be reset */
+	bool is_direct;    /* last value set */
 } kernel;
 
 int __wrap_statx(int folder_fd, const char *name, int flags, unsigned mask, struct statx *ret_stx)
@@ -45,7 +45,7 @@ int __wrap_statx(int folder_fd, const char *name, int flags, unsigned mask, stru
 	return res;
 }
 
-static int untold; /* errno that the kernel has not told yet; 0: none */
+static int untold; /* errno not reported yet; 0: none */
 
 int sync_file_range(int fd, off64_t offset, off64_t len_bytes, unsigned flags)
 {
@@ -72,7 +72,7 @@ int __wrap_fcntl64(int fd, int command, ...)
 		errno = EINVAL;
 		return -1;
 	}
-	/* Not passed on: the file system of the test may be another. */
+	/* Not passed on: the real file system may differ. */
 	kernel.is_direct = ((uintptr_t)arg & O_DIRECT) != 0;
 	return 0;
 }
@@ -123,14 +123,14 @@ static void direct_io_is_used_where_it_serves_every_block(void)
 		EXPECT_THAT(media->buffer_align_bytes == rows[i].buffer_align_bytes,
 			    "%s: buffers aligned to %u, not %u", rows[i].name,
 			    rows[i].buffer_align_bytes, media->buffer_align_bytes);
-		/* The kernel's cache is volatile; of this disk nothing is known. */
+		/* The kernel's cache is volatile, and this disk's cache is unknown. */
 		EXPECT_THAT(media->has_volatile_cache, "%s: a volatile cache", rows[i].name);
 		media_close(media);
 	}
 	unlink(path);
 }
 
-/* A descriptor that stays direct would fail what is not aligned. */
+/* A descriptor that stays direct would fail unaligned I/O. */
 static void direct_io_that_cannot_be_left_is_refused(void)
 {
 #ifdef STATX_DIOALIGN
@@ -150,8 +150,8 @@ static void direct_io_that_cannot_be_left_is_refused(void)
 #endif
 }
 
-/* A description that is opened after others have been told of lost writes hears nothing of them;
- * the one before it does, and is not flushed any more. */
+/* A description opened after other descriptions got the report of lost writes gets no report. The
+ * former one does, and is not flushed any more. */
 static void what_the_former_description_has_not_told_is_not_lost(void)
 {
 #ifdef STATX_DIOALIGN

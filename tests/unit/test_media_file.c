@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chains of ring operations in media/file.c that a real kernel shows rarely: short transfers,
+ * Chains of ring operations in media/file.c that a real kernel rarely shows: short transfers,
  * interruptions, missing fallocate modes, cancellation. One thread.
  *
- * This program is linked without a reactor and brings its own end of reactor.h: it does each
- * operation with the plain system call, but cut to `max_bytes` or answered from `script`.
+ * This program is linked without a reactor and implements the used part of reactor.h: each
+ * operation is a plain system call, limited to `max_bytes` or answered from `script`.
  */
 #include "media/media.h"
 #include "tap.h"
@@ -19,15 +19,15 @@
 #define MEDIUM_BYTES (256 * 1024)
 
 static struct {
-	size_t max_bytes; /* the most that one transfer moves */
-	int script[8];    /* answers given instead of acting; 0 acts */
+	size_t max_bytes; /* limit of one transfer */
+	int script[8];    /* results returned instead of acting; 0 acts */
 	unsigned script_at;
 	bool lacks_punch;
 	bool lacks_zero_range;
-	/* What was asked. */
+	/* Requests seen. */
 	unsigned transfers, syncs, punches, zero_ranges, offloads, cancels;
 	int rw_flags;
-	unsigned writes, lasting_writes; /* by the ring or the helper; those with RWF_DSYNC */
+	unsigned writes, lasting_writes; /* by ring or helper; lasting: with RWF_DSYNC */
 	/* The operation in flight. */
 	struct reactor_op *op;
 	int res;
@@ -115,7 +115,7 @@ void reactor_offload(struct reactor *reactor, struct reactor_op *op,
 		kernel.res = work(op);
 }
 
-/* What the helper thread calls, cut like the ring's writes. */
+/* Called by the helper thread; limited like the ring's writes. */
 ssize_t pwritev2(int fd, const struct iovec *iov, int iov_count, off_t offset, int rw_flags)
 {
 	struct iovec some[8];
@@ -353,8 +353,7 @@ static void expect_zeroed_between(uint64_t from, uint64_t to)
 	expect_file(0, data, MEDIUM_BYTES);
 }
 
-/* Each way to zeroes, with FUA: the way taken, the sync at the end, and the content around. */
-/* The kernel tells of data that it lost once; a host that flushes again must hear of it too. */
+/* The kernel reports lost data once. A host that flushes again must get the error again. */
 static void a_failed_flush_fails_for_good(void)
 {
 	struct media_io flush = {.kind = MEDIA_FLUSH};
@@ -374,7 +373,7 @@ static void a_failed_flush_fails_for_good(void)
 	EXPECT_EQ(-EIO, run_iov(MEDIA_WRITE, 0, &iov, 1, true));
 	EXPECT_EQ(-EIO, run_io(&zero));
 	EXPECT_EQ(0, kernel.syncs + kernel.writes + kernel.punches + kernel.zero_ranges);
-	/* What promises nothing goes on. */
+	/* Without durability, I/O continues. */
 	EXPECT_EQ(0, run_iov(MEDIA_WRITE, 0, &iov, 1, false));
 	expect_file(0, data, 4096);
 	media_forgive(media);
@@ -397,7 +396,7 @@ static void a_flush_that_did_not_run_loses_nothing(void)
 	}
 }
 
-/* Zeroing that must be durable ends with a flush; a direct write that fails loses itself alone. */
+/* Durable zeroing ends with a flush; a direct write that fails affects only itself. */
 static void durable_writes_count_where_they_flush(void)
 {
 	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096, .is_fua = true};
@@ -417,7 +416,7 @@ static void durable_writes_count_where_they_flush(void)
 	kernel.script[0] = -EIO;
 	EXPECT_EQ(-EIO, run_iov(MEDIA_WRITE, 0, &iov, 1, true));
 	EXPECT_EQ(is_buffered, media_has_lost_writes(media));
-	/* The next medium over the same file has not forgotten. */
+	/* The next medium over the same file still knows the loss. */
 	kernel_reset();
 	kernel.script[0] = -EIO;
 	EXPECT_EQ(-EIO, run_io(&flush));
@@ -431,8 +430,8 @@ static void durable_writes_count_where_they_flush(void)
 	EXPECT_EQ(-EIO, run_io(&flush));
 }
 
-/* It works on without a name, shared or not: its data are nowhere else, and are to be copied before
- * anything ends. */
+/* I/O works without a name, whether the file is shared or not: only the open file has the data,
+ * which must be copied before it is closed. */
 static void a_deleted_file_serves_on(void)
 {
 	struct media_io flush = {.kind = MEDIA_FLUSH};
@@ -460,6 +459,7 @@ static void a_deleted_file_serves_on(void)
 	}
 }
 
+/* Each way to zeroes, with FUA: the calls made, the sync at the end, and the content around. */
 static void zeroes_find_a_way(void)
 {
 	static const struct {
@@ -490,9 +490,9 @@ static void zeroes_find_a_way(void)
 		expect_zeroed_between(3 * 4096, 43 * 4096);
 		if (!rows[i].lacks_zero_range)
 			continue;
-		/* A refusal is remembered: the second time zeroes are written at once. */
+		/* The refusal is remembered: the second time zeroes are written at once. */
 		kernel_reset();
-		kernel.max_bytes = 5 * 4096; /* and short writes of zeroes go on */
+		kernel.max_bytes = 5 * 4096; /* short writes of zeroes are continued */
 		io.may_discard = false;
 		io.is_fua = false;
 		io.offset = 50 * 4096;
@@ -547,7 +547,7 @@ static void cancellation_ends_the_chain(void)
 	struct media_io zero = {.kind = MEDIA_WRITE_ZEROES, .len_bytes = 4096, .may_discard = true};
 
 	fresh_medium();
-	kernel.script[0] = -EINTR; /* how a cancelled worker of the ring ends */
+	kernel.script[0] = -EINTR; /* how a cancelled ring worker ends */
 	expect_cancelled(&write);
 	kernel_reset();
 	kernel.script[0] = -ECANCELED;
@@ -558,7 +558,7 @@ static void cancellation_ends_the_chain(void)
 	kernel_reset();
 	kernel.lacks_punch = true;
 	expect_cancelled(&zero);
-	/* Finished before the cancellation arrived: the true result. */
+	/* Finished before the cancellation arrived: the real result is reported. */
 	kernel_reset();
 	media_submit(&write);
 	media->ops->cancel(&write);
@@ -581,8 +581,8 @@ static int write_dated(uint64_t offset, uint32_t len_bytes, bool is_fua)
 }
 
 /*
- * Of a write with FUA every piece is durable, the first and the rest of a short one, whoever writes
- * it: the ring, or the helper thread from the start, after -EAGAIN or for want of RWF_NOWAIT.
+ * Every piece of a FUA write is durable, the first and the rest of a short one, whether written by
+ * the ring or by the helper thread (from the start, after -EAGAIN or for lack of RWF_NOWAIT).
  */
 static void every_piece_of_a_fua_write_is_durable(void)
 {
@@ -621,14 +621,14 @@ static void every_piece_of_a_fua_write_is_durable(void)
 	}
 }
 
-/* The ring's workers stand still with the process and would write when it goes on. */
+/* The ring's workers stop with the process and would write when it continues. */
 static void writes_of_shared_files_are_not_left_to_workers(void)
 {
 	open_medium(true);
 	EXPECT_EQ(0, write_dated(0, 8192, true));
 	EXPECT_EQ(RWF_NOWAIT | RWF_DSYNC, kernel.rw_flags);
 	EXPECT_EQ(0, kernel.offloads);
-	/* What would wait goes to the helper, also in the middle. */
+	/* A write that would wait goes to the helper, also in the middle. */
 	kernel_reset();
 	kernel.script[0] = -EAGAIN;
 	EXPECT_EQ(0, write_dated(8192, 8192, false));
@@ -641,7 +641,7 @@ static void writes_of_shared_files_are_not_left_to_workers(void)
 	EXPECT_EQ(2, kernel.transfers);
 	EXPECT_EQ(1, kernel.offloads);
 	expect_file(0, data, 24576);
-	/* A file system that cannot tell is not asked again. */
+	/* After -EOPNOTSUPP RWF_NOWAIT is not tried again. */
 	kernel_reset();
 	kernel.script[0] = -EOPNOTSUPP;
 	EXPECT_EQ(0, write_dated(24576, 8192, false));
@@ -649,13 +649,13 @@ static void writes_of_shared_files_are_not_left_to_workers(void)
 	EXPECT_EQ(1, kernel.transfers);
 	EXPECT_EQ(2, kernel.offloads);
 	expect_file(0, data, 40960);
-	/* Nor is it asked of the helper for ever. */
+	/* Nor is the helper tried for ever. */
 	kernel_reset();
 	kernel.script[0] = -EOPNOTSUPP;
 	EXPECT_EQ(-EOPNOTSUPP, write_dated(0, 4096, false));
 }
 
-/* Submits, and takes the operation out of the kernel: what it answers is told later. */
+/* Submits the operation and takes it out of the kernel; the test completes it later. */
 static struct reactor_op *submit_and_hold(struct media_io *io)
 {
 	struct reactor_op *op;
@@ -668,7 +668,7 @@ static struct reactor_op *submit_and_hold(struct media_io *io)
 	return op;
 }
 
-/* Whatever was in flight when the first one was refused is done again, not failed. */
+/* Operations in flight when the first one was refused are repeated, not failed. */
 static void a_refusal_to_not_wait_fails_no_write(void)
 {
 	static const int refusals[] = {-EOPNOTSUPP, -EINVAL};
@@ -705,13 +705,13 @@ static void a_refusal_to_not_wait_fails_no_write(void)
 		}
 		expect_file(0, data, 6 * 8192);
 	}
-	/* EINVAL of a write that may wait is what it is. */
+	/* EINVAL of a write that may wait is a real error. */
 	kernel_reset();
 	kernel.script[0] = -EINVAL;
 	EXPECT_EQ(-EINVAL, write_dated(0, 4096, false));
 }
 
-/* Where a file system cannot make holes, the helper writes zeroes: piece by piece, none too far. */
+/* Where holes are unsupported, the helper writes zeroes: piece by piece, none beyond the range. */
 static void zeroes_of_shared_files_are_not_left_to_workers(void)
 {
 	struct media_io io = {.kind = MEDIA_WRITE_ZEROES,
@@ -721,7 +721,7 @@ static void zeroes_of_shared_files_are_not_left_to_workers(void)
 
 	open_medium(true);
 	fill_medium();
-	/* The holes are refused, then the first and the last write would have to wait. */
+	/* Holes are refused, then the first and the last write would have to wait. */
 	kernel.script[0] = -EOPNOTSUPP;
 	kernel.script[1] = -EAGAIN;
 	kernel.script[4] = -EAGAIN;
@@ -750,7 +750,7 @@ static void holes_of_shared_files_are_not_left_to_workers(void)
 	EXPECT_EQ(0, run_io(&io));
 	EXPECT_EQ(0, kernel.punches + kernel.zero_ranges);
 	EXPECT_EQ(2, kernel.offloads);
-	/* Without a deadline nobody else can have taken over. */
+	/* Without a deadline no other member can have taken over. */
 	io.deadline_ns = 0;
 	EXPECT_EQ(0, run_io(&io));
 	EXPECT_EQ(1, kernel.punches);

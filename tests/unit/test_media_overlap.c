@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Syncs of one file that run at the same time: the kernel tells one of them of lost writes, and the
- * others must not succeed (media/file_overlap.c). One thread.
+ * Syncs of one file that overlap: the kernel reports lost writes to one of them, and the others
+ * must not succeed (media/file_overlap.c). One thread.
  *
- * This program is linked without a reactor and brings its own end of reactor.h: an operation ends
- * when, and as, a case says.
+ * This program is linked without a reactor and implements the used part of reactor.h: the case
+ * decides when and how an operation ends.
  */
 #include "base/prng.h"
 #include "media/media.h"
@@ -120,7 +120,7 @@ static void fresh_medium(void)
 	cancels = 0;
 }
 
-/* One of several syncs that run at the same time. */
+/* One of several overlapping syncs. */
 struct overlapping {
 	struct media_io io;
 	struct reactor_op *op;
@@ -161,7 +161,7 @@ static void sync_end(struct overlapping *sync, int res)
 	sync->op->done(sync->op, res);
 }
 
-/* Linux tells one of two syncs of one description, and the other one may end first. */
+/* Linux reports to one of two syncs of one description, and the other may end first. */
 static void a_success_waits_for_syncs_that_overlap(void)
 {
 	struct overlapping a, b, c;
@@ -171,7 +171,7 @@ static void a_success_waits_for_syncs_that_overlap(void)
 	sync_start(&b, MEDIA_FLUSH);
 	sync_end(&b, 0);
 	EXPECT(!b.is_done);
-	sync_start(&c, MEDIA_FLUSH); /* began behind b, which does not wait for it */
+	sync_start(&c, MEDIA_FLUSH); /* starts after the end of b: b does not wait for it */
 	sync_end(&a, 0);
 	EXPECT(!a.is_done);
 	deliver_posted();
@@ -186,11 +186,11 @@ static void a_success_waits_for_syncs_that_overlap(void)
 	sync_end(&b, 0);
 	sync_end(&a, -EIO);
 	EXPECT(a.is_done && a.res == -EIO && !b.is_done);
-	media_forgive(media); /* does not undo what b has not been told yet */
+	media_forgive(media); /* keeps what b has not reported yet */
 	deliver_posted();
 	EXPECT(b.is_done && b.res == -EIO);
 
-	/* The one that fails ends first. */
+	/* The failing sync ends first. */
 	sync_start(&a, MEDIA_FLUSH);
 	sync_start(&b, MEDIA_FLUSH);
 	sync_end(&a, -EIO);
@@ -198,7 +198,7 @@ static void a_success_waits_for_syncs_that_overlap(void)
 	EXPECT(a.res == -EIO && b.is_done && b.res == -EIO);
 	media_forgive(media);
 
-	/* One that did not run takes nothing. */
+	/* A sync that did not run takes no report. */
 	sync_start(&a, MEDIA_FLUSH);
 	sync_start(&b, MEDIA_FLUSH);
 	sync_end(&b, 0);
@@ -219,7 +219,7 @@ static void a_held_success_can_be_cancelled(void)
 	EXPECT(!b.is_done && cancels == 0);
 	deliver_posted();
 	EXPECT(b.is_done && b.res == -ECANCELED);
-	/* Too late: it is let go already. */
+	/* Too late: b has been released already. */
 	sync_start(&b, MEDIA_FLUSH);
 	sync_end(&b, 0);
 	sync_end(&a, 0);
@@ -246,7 +246,7 @@ static void durable_writes_overlap_with_flushes(void)
 	EXPECT(b.is_done && b.res == (is_buffered ? -EIO : 0));
 }
 
-/* What hosts wrote before is in the page cache all the same. */
+/* Earlier writes of hosts are still in the page cache. */
 static void a_medium_made_readonly_flushes(void)
 {
 	struct overlapping flush;
@@ -264,17 +264,17 @@ static void a_medium_made_readonly_flushes(void)
 	sync_end(&flush, -EIO);
 	EXPECT(flush.is_done && flush.res == -EIO && media_has_lost_writes(media));
 	media_close(media);
-	/* Nobody can have written through one that was opened so. */
+	/* Nothing can have been written through a medium opened readonly. */
 	CHECK(media_open(spec, &media, &error) == 0);
 	EXPECT(!media->has_volatile_cache);
 }
 
-/* What a model of it says, for any order of beginnings and ends. */
+/* A model for any order of starts and ends. */
 struct modelled {
 	struct overlapping sync;
 	bool is_running, is_held;
-	unsigned waits_for; /* held: a mask of those that run and began before its end */
-	unsigned failures;  /* of all, when it began */
+	unsigned waits_for; /* held: mask of running syncs that started before its end */
+	unsigned failures;  /* of all syncs, at its start */
 };
 
 static struct modelled models[SYNCS_MAX];

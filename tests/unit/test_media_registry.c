@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a configuration becomes, and what stays when another follows: media that grow in place, live
- * state that follows the namespace, transactions that leave nothing behind, masks, labels, write
- * protection, the account of a pool and its files. Ends with the time that a large one takes.
+ * What a configuration becomes, and what stays when another one follows: media that grow in place,
+ * live state that follows the namespace, transactions that leave no trace when undone, masks,
+ * labels, write protection, the accounting of a pool and its files. At the end the time for a large
+ * configuration.
  */
 #include "base/clock.h"
 #include "config/config_mask.h"
@@ -32,9 +33,9 @@ static struct config_errors errors;
 static struct media_registry *registry;
 static char folder[64];
 
-/* What was asked of the keeper, for those who count. */
+/* Calls of the keeper. */
 static unsigned forgotten;
-static char protected_key[64]; /* of the one that was kept as protected for good */
+static char protected_key[64]; /* namespace last kept as permanently protected */
 
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t bytes)
 {
@@ -75,7 +76,7 @@ static void end(void)
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Namespaces of the same number and medium are the same in all documents of a test. */
+/* Gives a namespace of the same number and medium the same UUID in all documents of a test. */
 static void identify(struct config *config)
 {
 	struct config_subsystem *subsystem = config->subsystems;
@@ -109,7 +110,7 @@ __attribute__((format(printf, 1, 0))) static struct config *parse(const char *fo
 	return config;
 }
 
-/* One subsystem of these keys, written with apostrophes. */
+/* Builds one subsystem with these keys, written with apostrophes. */
 __attribute__((format(printf, 1, 2))) static struct snapshot *build(const char *format, ...)
 {
 	struct snapshot *snapshot = NULL;
@@ -193,7 +194,7 @@ static void a_rollback_gives_everything_back(void)
 	EXPECT_EQ(1 << 20, file_bytes("a"));
 	EXPECT_EQ(UINT64_MAX, file_bytes("b"));
 	EXPECT_EQ(1, media_registry_count(registry));
-	/* A build that fails does it by itself. */
+	/* A failed build undoes its changes itself. */
 	EXPECT(!build("'namespaces':[{'media':'file:%s/a,size=2M'},"
 		      "{'media':'file:%s/c,size=1M'},{'media':'file:/nowhere/d'}]",
 		      folder, folder));
@@ -207,7 +208,7 @@ static void a_rollback_gives_everything_back(void)
 	end();
 }
 
-/* In force, then not kept: the former one comes back before the rollback. */
+/* In force, but not kept: the former configuration is built again before the rollback. */
 static void a_change_in_force_can_be_taken_back(void)
 {
 	struct snapshot *first, *second, *back;
@@ -223,7 +224,7 @@ static void a_change_in_force_can_be_taken_back(void)
 	media_registry_rollback(registry);
 	EXPECT_EQ(1 << 20, file_bytes("a"));
 	EXPECT_EQ(1, media_registry_count(registry));
-	/* And where even that fails, what is in force is what counts. */
+	/* If building the former one fails too, the configuration in force is committed. */
 	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},{'media':'mem:1M'}]", folder);
 	EXPECT(!build("'namespaces':[{'media':'file:/nowhere/d'}]"));
 	media_registry_commit(registry);
@@ -310,7 +311,7 @@ static void masks_say_who_sees_what(void)
 	EXPECT(!sees(s, 3, H1) && sees(s, 3, H2) && sees(s, 3, H3));
 	EXPECT(sees(s, 4, H1) && !sees(s, 4, H2) && !sees(s, 4, H3));
 	EXPECT(ns_at(s, 5)->is_private && !ns_at(s, 4)->is_private);
-	/* One for each distinct set. */
+	/* One mask for each distinct set of hosts. */
 	EXPECT(ns_at(s, 2)->mask == ns_at(s, 6)->mask);
 	EXPECT(ns_at(s, 4)->mask == ns_at(s, 5)->mask);
 	EXPECT_EQ(4, s->mask_count);
@@ -397,7 +398,7 @@ static void protection_for_good_outlives_the_document(void)
 	snapshot_destroy(s);
 	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
 	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
-	/* Left out, and the next process knows it all the same. */
+	/* The namespace is left out; the next process still knows its protection. */
 	s = build("'namespaces':[{'media':'null:1M'," U2 "}]");
 	media_registry_commit(registry);
 	snapshot_destroy(s);
@@ -413,7 +414,7 @@ static void protection_for_good_outlives_the_document(void)
 	protected_key[0] = 0;
 }
 
-/* The transaction of the store failed at its end, and with it what was taken already. */
+/* The store's transaction failed at its end: values that the keeper accepted are lost. */
 static void a_lost_protection_is_kept_by_the_next_change(void)
 {
 	static const char text[] =
@@ -425,7 +426,7 @@ static void a_lost_protection_is_kept_by_the_next_change(void)
 		struct snapshot *s = build(text);
 
 		media_registry_commit(registry);
-		/* The second one has nothing to keep, the third one has lost the first one's. */
+		/* The second has nothing to keep; before the third, the first value is lost. */
 		EXPECT_STR(i == 1 ? "" : "6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
 		protected_key[0] = 0;
 		if (i == 1)
@@ -482,7 +483,7 @@ static void a_pool_removes_only_what_it_made(void)
 	EXPECT_EQ(0, pool_file_remove(folder, path, nguid));
 	EXPECT_EQ(UINT64_MAX, file_bytes("ab000000000000000000000000000000.img"));
 	EXPECT_EQ(0, file_bytes("precious.img"));
-	/* Gone already: as wished. */
+	/* The file is gone already: no error. */
 	EXPECT_EQ(0, pool_file_remove(folder, path, nguid));
 	free(path);
 	end();
@@ -517,7 +518,7 @@ static void orphans_are_told_and_stay(void)
 	end();
 }
 
-/* 1,000 subsystems with 10 namespaces each, half of them masked: near linear, and told. */
+/* 1,000 subsystems with 10 namespaces, half of them masked: near linear time, printed. */
 static void large_configurations_are_quick(void)
 {
 	json_t *document = json_pack("{s:i,s:[]}", "version", 1, "subsystems");
@@ -561,7 +562,7 @@ static void large_configurations_are_quick(void)
 	       "compared %.1f ms\n",
 	       (double)(parsed_ns - start_ns) / 1e6, (double)(built_ns - parsed_ns) / 1e6,
 	       (double)(exported_ns - built_ns) / 1e6);
-	/* An order of magnitude above what any machine needs, far below what squares would. */
+	/* Ten times what any machine needs, far below quadratic time. */
 	EXPECT(exported_ns - start_ns < 20 * NS_PER_S);
 	free(diff);
 	json_decref(document);
@@ -570,7 +571,7 @@ static void large_configurations_are_quick(void)
 	end();
 }
 
-/* ---- namespaces that were removed ------------------------------------------------------------ */
+/* ---- removed namespaces ---------------------------------------------------------------------- */
 
 static char *removed_text;
 static unsigned removed_forgotten;
@@ -610,7 +611,7 @@ static unsigned removed_known(const struct removed_list *list)
 
 #define REMOVED_AT 1800000000u
 
-/* arg: the one that is. */
+/* arg: UUID of the namespace in use. */
 static bool removed_in_use(void *arg, const struct uuid *uuid)
 {
 	return arg && uuid_equal(arg, uuid);
@@ -652,7 +653,7 @@ static void removed_namespaces_are_bounded(void)
 	removed_many(list, 0, &about, path);
 	removed_age_keep(list, &keeper, REMOVED_AT + 5000, NULL);
 	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
-	EXPECT_EQ(2 * 3, removed_forgotten); /* three kinds each, of the oldest two that have any */
+	EXPECT_EQ(2 * 3, removed_forgotten); /* three kinds, of the two oldest with any */
 	removed_list_destroy(list);
 
 	EXPECT_EQ(0, removed_list_create(&list));
@@ -665,7 +666,7 @@ static void removed_namespaces_are_bounded(void)
 	EXPECT_EQ(2 * (REMOVED_NS_MAX - 8) - 1, removed_known(list)); /* 2 to 9 are too old */
 	uuid = about.uuid;
 	removed_age_keep(list, &keeper, UINT64_MAX / 2, &uuid);
-	EXPECT_EQ(1, removed_known(list)); /* what is in use is never too old */
+	EXPECT_EQ(1, removed_known(list)); /* an entry in use never ages */
 	EXPECT(removed_find(list, &uuid));
 	removed_age_keep(list, &keeper, UINT64_MAX / 2, NULL);
 	EXPECT_EQ(0, removed_known(list));
@@ -683,7 +684,7 @@ static void removed_clock_may_be_unset(void)
 	removed_add(list, &about, "/a");
 	removed_age_keep(list, &keeper, 20, NULL);
 	removed_age_keep(list, &keeper, REMOVED_AT, NULL);
-	EXPECT(removed_find(list, &about.uuid)); /* the clock was set: it counts from then on */
+	EXPECT(removed_find(list, &about.uuid)); /* the clock was set now: age 0 */
 	removed_list_destroy(list);
 	EXPECT_EQ(0, removed_list_create(&list));
 	EXPECT_EQ(0, removed_list_recall(list, &keeper));
@@ -731,18 +732,18 @@ static void removed_namespaces_have_one_file(void)
 	EXPECT_EQ(0, removed_ask(list, &file, "/renamed", &now));
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/nowhere/at/all", NULL));
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, NULL, NULL)); /* memory */
-	now.born_ns++; /* an inode that was used again */
+	now.born_ns++; /* the inode belongs to a newer file */
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/a", &now));
-	now.inode = 0; /* a file system that tells nothing: the name decides */
+	now.inode = 0; /* no inode numbers: the name decides */
 	EXPECT_EQ(0, removed_ask(list, &file, "/a", &now));
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &file, "/b", &now));
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &disk, "/dev/sda", &file.record));
-	EXPECT_EQ(0, removed_ask(list, &disk, "/dev/sda", &disk_now)); /* cannot be told */
+	EXPECT_EQ(0, removed_ask(list, &disk, "/dev/sda", &disk_now)); /* cannot be identified */
 	EXPECT_EQ(0, removed_ask(list, &disk, "/dev/sdb", &disk.record));
 	snprintf(disk_now.device_id, sizeof(disk_now.device_id), "wwid:2");
 	EXPECT_EQ(-EUCLEAN, removed_ask(list, &disk, "/dev/sda", &disk_now));
 
-	/* Another file of the same name leaves the entry; the file itself does not. */
+	/* Another file of the same name keeps the entry; the file itself drops it. */
 	now = file.record;
 	now.inode++;
 	EXPECT(!removed_find_kept_in(list, "/a", &now, &disk.uuid));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Media that change while they are served: a second medium over the same store, larger or with
- * other blocks, beside the first; what cannot change says so; what was done for one that is never
- * served is taken back. And a file that somebody cut: what is lost fails, the rest does not.
+ * other blocks, beside the first. Impossible changes are refused with a reason. Changes for a
+ * medium that is never served are undone. When a file is cut, the lost blocks fail and the rest
+ * works.
  */
 #include "media_harness.h"
 #include "tap.h"
@@ -94,7 +95,7 @@ static void grows(const char *small, const char *large)
 	EXPECT_EQ(1 << 20, first->size_bytes);
 	EXPECT_EQ(3 << 20, second->size_bytes);
 	EXPECT_STR(large, second->spec);
-	/* Both see what either wrote, and what is new reads as zeroes. */
+	/* Both media see each other's writes, and new blocks read as zeroes. */
 	EXPECT(reads_byte(second, 0, 7));
 	EXPECT(reads_byte(second, (3 << 20) - BLOCK, 0));
 	EXPECT_EQ(0, write_byte(second, (3 << 20) - BLOCK, 9));
@@ -102,7 +103,7 @@ static void grows(const char *small, const char *large)
 	media_close(first);
 	EXPECT(reads_byte(second, BLOCK, 8));
 	EXPECT(reads_byte(second, (3 << 20) - BLOCK, 9));
-	/* And on from there. */
+	/* The second medium can be reopened too. */
 	first = reopen_good(second, large);
 	media_close(second);
 	EXPECT(reads_byte(first, BLOCK, 8));
@@ -149,7 +150,7 @@ static void memory_grows_as_far_as_there_is_room(void)
 	media_close(largest);
 }
 
-/* Thousands of small ones lie side by side instead, for the sake of huge pages. */
+/* Thousands of small media are packed side by side, for the sake of huge pages. */
 static void of_many_small_media_the_first_ones_grow(void)
 {
 	struct media *many[400], *grown, *large;
@@ -165,7 +166,7 @@ static void of_many_small_media_the_first_ones_grow(void)
 	media_close(large);
 	for (unsigned i = 0; i < ARRAY_LEN(many); i++)
 		media_close(many[i]);
-	/* Room is given back. */
+	/* Closed media free their room. */
 	many[0] = open_good("mem:64K");
 	grown = reopen_good(many[0], "mem:256K");
 	media_close(grown);
@@ -183,7 +184,7 @@ static void blocks_can_change(void)
 	EXPECT(reads_byte(small, 0, 5));
 	memset(buf, 6, 512);
 	EXPECT_EQ(0, harness_write(small, 512, buf, 512));
-	/* The first one still does whole blocks its own way. */
+	/* The first medium still writes whole blocks of its own size. */
 	EXPECT_EQ(0, write_byte(first, BLOCK, 4));
 	EXPECT_EQ(0, harness_read(first, 0, buf, BLOCK));
 	EXPECT(buf[0] == 5 && buf[512] == 6 && buf[1024] == 5);
@@ -236,7 +237,7 @@ static void what_was_not_served_is_taken_back(void)
 	EXPECT_EQ(1 << 20, file_bytes("undo"));
 	EXPECT_EQ(0, write_byte(first, (1 << 20) - BLOCK, 1));
 	media_close(first);
-	/* One that existed before stays, one that was made goes. */
+	/* An existing file stays, a created one is removed. */
 	first = open_good(spec_of("undo", ",size=1M"));
 	media_undo(first);
 	media_close(first);
@@ -274,21 +275,21 @@ static void what_was_cut_off_a_file_fails(void)
 	snprintf(path, sizeof(path), "%s/cut", harness_folder);
 	EXPECT_EQ(0, write_byte(media, 0, 1));
 	EXPECT_EQ(0, write_byte(media, 2 * BLOCK, 2));
-	/* In the middle of the second block. */
+	/* Cut in the middle of the second block. */
 	EXPECT_EQ(0, truncate(path, BLOCK + 1000));
 	EXPECT(reads_byte(media, 0, 1));
 	EXPECT_EQ(-EIO, harness_read(media, BLOCK, buf, BLOCK));
 	EXPECT_EQ(-EIO, harness_read(media, 2 * BLOCK, buf, BLOCK));
 	EXPECT_EQ(-EIO, harness_read(media, 0, buf, 4 * BLOCK));
 	EXPECT_EQ(-EIO, harness_read(media, (1 << 20) - BLOCK, buf, BLOCK));
-	/* It stays in service as it is, and cannot be taken for a smaller one. */
+	/* The medium stays in service and cannot be reopened with the smaller size. */
 	EXPECT(media_is_current(media, spec_of("cut", ",size=1M")));
 	EXPECT(media_reopen(media, spec_of("cut", ""), &next, &error) == -EINVAL);
 	EXPECT(strstr(error.text, "shrank from 1048576 to 4096 bytes") != NULL);
 	media_close(media);
 }
 
-/* Whoever comes second finds it locked, until the last of them is closed. */
+/* The file is locked for other openers until the last medium over it is closed. */
 static void the_lock_is_of_all_media(void)
 {
 	struct media *first = open_good(spec_of("lock", ",size=1M")), *second, *stranger;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a spec: what is accepted, and that every refusal names what is wrong.
+ * The text of a spec: what is accepted, and that every refusal names the mistake.
  * One thread, opens nothing.
  */
 #include "media/media.h"
@@ -20,7 +20,7 @@ static void accepts(const char *text)
 	}
 }
 
-/* Refused with -EINVAL and a text that contains `says`. */
+/* Expects -EINVAL and an error text that contains `says`. */
 static void refuses(const char *text, const char *says)
 {
 	struct media_error error = {""};

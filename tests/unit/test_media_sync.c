@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are made or grown are stable before a configuration that has them is in force, with as
- * few waits for the drive as that takes: media/file_sync.c, daemon/media_registry.c. The calls
- * that wait are caught here: they are counted, noted by the file that they are of, and can fail.
+ * Files that are created or grown are stable before their configuration is in force, with as few
+ * waits for the drive as possible: media/file_sync.c, daemon/media_registry.c. The blocking calls
+ * are replaced here: counted, recorded with their file, and made to fail.
  */
 #include "config/config.h"
 #include "daemon/media_registry.h"
@@ -25,9 +25,9 @@ static char folder[64];
 static struct media *media[FILES_MAX];
 static unsigned media_count;
 
-static char synced[FILES_MAX * 2][PATH_MAX]; /* by fsync, in order */
+static char synced[FILES_MAX * 2][PATH_MAX]; /* paths given to fsync, in order */
 static unsigned synced_count, syncfs_count;
-static int fail_with; /* errno of the next one; 0: it works */
+static int fail_with; /* errno of the next call; 0: success */
 
 static int failed(void)
 {
@@ -113,7 +113,7 @@ static void a_few_are_synced_one_by_one(void)
 	EXPECT_EQ(0, sync_all(&error));
 	EXPECT_EQ(0, syncfs_count);
 	EXPECT_EQ(4, synced_count);
-	/* The file first: no name is stable whose file is not. */
+	/* The file first, then its folder: no name may be stable before its file. */
 	for (unsigned i = 0; i < 2; i++) {
 		EXPECT_STR(path_of(i), synced[2 * i]);
 		EXPECT_STR(folder, synced[2 * i + 1]);
@@ -156,7 +156,7 @@ static void only_what_changed_is_synced(void)
 	EXPECT_EQ(1, synced_count);
 	EXPECT_STR(path_of(1), synced[0]);
 
-	/* Larger once more, beside the one that is in use. */
+	/* Grow it again, beside the medium in use. */
 	char spec[256];
 
 	snprintf(spec, sizeof(spec), "file:%s,size=3M", path_of(1));
@@ -188,7 +188,7 @@ static void a_sync_that_fails_is_told_and_tried_again(void)
 	end();
 }
 
-/* The sync of a growth takes the kernel's word of lost writes from the flushes of hosts. */
+/* A failing sync of a growth takes the report of lost writes from hosts' flushes. */
 static void a_sync_that_fails_tells_of_lost_writes(void)
 {
 	struct media_error error;
@@ -198,7 +198,7 @@ static void a_sync_that_fails_tells_of_lost_writes(void)
 	open_one("", 0, ",size=1M");
 	fail_with = EIO;
 	EXPECT_EQ(-EIO, sync_all(&error));
-	EXPECT(!media_has_lost_writes(media[0])); /* nobody has written to a file that is new */
+	EXPECT(!media_has_lost_writes(media[0])); /* a new file has no writes of hosts */
 	EXPECT_EQ(0, sync_all(&error));
 	snprintf(spec, sizeof(spec), "file:%s,size=2M", path_of(0));
 	EXPECT_EQ(0, media_reopen(media[0], spec, &media[1], &error));
@@ -213,7 +213,7 @@ static void a_sync_that_fails_tells_of_lost_writes(void)
 	end();
 }
 
-/* Builds one namespace on file 0; NULL when that fails. */
+/* Builds one namespace on file 0. NULL on failure. */
 static struct snapshot *build_sized(struct media_registry *registry, const char *size,
 				    struct config_errors *errors)
 {
@@ -247,8 +247,8 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 	return 0;
 }
 
-/* The change that heard of lost writes fails, and whoever flushes next is told, in a later process
- * too. */
+/* The change whose sync found lost writes fails. Hosts' next flushes fail too, also in a later
+ * process. */
 static void a_growth_that_fails_draws_a_mark(void)
 {
 	struct keeper keeper = {.keep = keep};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks of members on a file that they share: seen by others while any description of the member is
- * open, also while its process is stopped, and gone when it was killed, with writes under way too:
- * then nothing is written after the lock is free. Claims that exclude a second process of the same
- * member; what opening a shared medium does and does not undo.
+ * Locks of members on a shared file: visible to others while any description of the member is open,
+ * also while its process is stopped, and free when it was killed, also with writes in flight:
+ * nothing is written after the lock is free. Claims exclude a second process of the same member.
+ * Also what opening a shared medium undoes, and what it does not.
  */
 #include "media/file.h"
 #include "media/media.h"
@@ -23,7 +23,7 @@
 
 static char path[] = "/tmp/weft-member-XXXXXX";
 
-/* Whether anything of these members can still write to the store of this medium. */
+/* True in ret_can when any of these members can still write to the medium's store. */
 static int members_can_write(const struct media *media, unsigned first, unsigned count,
 			     bool *ret_can)
 {
@@ -44,7 +44,7 @@ static bool is_held(int fd, unsigned member)
 	return held;
 }
 
-/* The lock of another process, which ends by itself or stays until it is killed. */
+/* Starts a process that takes the member's lock and ends by itself, or stays until it is killed. */
 static pid_t claimer_start(unsigned member, bool stays)
 {
 	int told[2];
@@ -68,7 +68,7 @@ static pid_t claimer_start(unsigned member, bool stays)
 	return pid;
 }
 
-/* A file of a removed namespace: nothing of it is open here. */
+/* The file of a removed namespace: no medium over it is open here. */
 static void removed_files_settle(void)
 {
 	int watch = member_lock_watch_path(path);
@@ -142,7 +142,7 @@ static void fences(void)
 	close(a);
 }
 
-/* A process of member 1 that holds the lock until it is killed. */
+/* Starts a process that holds the lock of member 1 until it is killed. */
 static pid_t holder_start(void)
 {
 	int ready[2];
@@ -185,7 +185,7 @@ static void processes(void)
 	close(fd);
 }
 
-/* While the predecessor lives the claim does not end; when it is gone, it does. */
+/* The claim waits while the predecessor lives, and ends when it is gone. */
 static void successor(void)
 {
 	struct pollfd claimed = {.events = POLLIN};
@@ -230,8 +230,8 @@ static void shared_media(void)
 	EXPECT_THAT(members_can_write(a, 1, 1, &can) == 0 && can, "the other can write");
 	media_close(b);
 	EXPECT_THAT(members_can_write(a, 1, 1, &can) == 0 && !can, "closed, it cannot");
-	/* 512 byte blocks may need buffered I/O: then the second medium has a description of its
-	 * own. */
+	/* Blocks of 512 bytes may need buffered I/O. The second medium then has a description of
+	 * its own. */
 	EXPECT_THAT(media_reopen(a, bigger, &b, &error) == 0, "opened anew, larger: %s",
 		    error.text);
 	EXPECT_THAT(media_member(b) == 0, "still the same member");
@@ -250,8 +250,8 @@ static void shared_media(void)
 	EXPECT_THAT(media_open_shared("mem:1M", 0, &a, &error) == -EINVAL, "memory is not shared");
 }
 
-/* A description of its own for direct or buffered I/O writes too: I/O in flight on it after all
- * others are closed must hold the lock. */
+/* A separate description for direct or buffered I/O writes too: its I/O in flight must hold the
+ * lock after all other descriptions are closed. */
 static void second_description(void)
 {
 	struct media *first = NULL, *second = NULL;
@@ -288,8 +288,7 @@ static void second_description(void)
 	unlink(name);
 }
 
-/* ---- a writer that is killed ------------------------------------------------------------------
- */
+/* ---- a writer that is killed ---------------------------------------------------------------- */
 
 #define WRITES      32
 #define WRITE_BYTES (256u << 10)
@@ -307,7 +306,7 @@ static void written(struct media_io *io, int res)
 	media_submit(io);
 }
 
-/* Writes without an end, as much at a time as a busy target; another byte each time. */
+/* Writes without end, as many at a time as a busy target, a new byte each time. */
 static void writer_run(const char *spec)
 {
 	static struct writer writer;
@@ -383,7 +382,7 @@ static void killed_once(const char *name, const char *spec, uint8_t *one, uint8_
 	media_close(media);
 }
 
-/* The lock is asked for before the dead are reaped: it alone must tell. */
+/* Ask for the lock before the dead process is reaped: the lock alone must show the death. */
 static void killed_writer(void)
 {
 	uint8_t *one = malloc((size_t)WRITES * WRITE_BYTES);
@@ -401,7 +400,7 @@ static void killed_writer(void)
 	free(two);
 }
 
-/* A store that is lost stays with the member, or with no cluster, as it was to be opened. */
+/* A lost store keeps the member, or none, with which it was to be opened. */
 static void lost_media(void)
 {
 	static const struct media_record known = {.size_bytes = 1 << 20, .block_bytes = 512};
@@ -419,7 +418,7 @@ static void lost_media(void)
 	}
 }
 
-/* Of /sys/block/NAME/queue/chunk_sectors, which no device of a test has. */
+/* For /sys/block/NAME/queue/chunk_sectors, which no device of a test has. */
 static void sectors_become_bytes(void)
 {
 	static const struct {

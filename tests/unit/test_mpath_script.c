@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The multipath host against scripted controllers of one subsystem, on the simulated reactor: what
- * it makes of answers that weft's own target seldom or never gives. Cross-Controller Resets that
- * fail, fused pairs whose second half is lost, namespaces that are renamed or removed while they
- * are looked at, ANA logs that come in pieces, refusals without an end, and the times of losses.
- * Base 2.3, Rapid Path Failure Recovery; Base 2.1,
- * section 8.1.1.
+ * The multipath host against scripted controllers of one subsystem, on the simulated reactor: its
+ * reaction to answers that weft's own target seldom or never gives. Cross-Controller Resets that
+ * fail, fused pairs whose second half is lost, namespaces renamed or removed while they are read,
+ * ANA logs read in pieces, endless refusals, and the times of losses. Base 2.3, Rapid Path Failure
+ * Recovery; Base 2.1, section 8.1.1.
  */
 #include "script_world.h"
 
@@ -33,7 +32,7 @@ static bool is_reset_not_asked(void *arg)
 	return resets_asked() == 0;
 }
 
-/* A write is lost with its controller. */
+/* Sends a write and loses its controller. */
 static void lose_a_write(struct script_io *op)
 {
 	world.victim_opcode = NVME_IO_WRITE;
@@ -60,7 +59,7 @@ static void failed_reset_is_asked_for_elsewhere(void)
 			 world.victim->fake->cntlid);
 		EXPECT_THAT(strstr(world.said, waits), "said: %s", world.said);
 		run_ms(1000);
-		/* One was asked, has accepted, and is at it. */
+		/* One controller was asked, accepted, and is in progress. */
 		EXPECT_EQ(1, resets_asked());
 		EXPECT(!op.is_done);
 		for (unsigned i = 0; i < 3; i++) {
@@ -80,7 +79,7 @@ static void failed_reset_is_asked_for_elsewhere(void)
 	script_world_destroy();
 }
 
-/* No other controller can reset the only one: its writes wait for it, or for the time. */
+/* No other controller can reset the only one: its writes wait for its return or the time. */
 static void writes_without_a_reset_wait_for_the_time(void)
 {
 	struct script_io op;
@@ -136,8 +135,8 @@ static void failed_compare_counts_without_its_write(void)
 		world.victim_opcode = NVME_IO_COMPARE;
 		world.on_victim = victim_answers_the_first_alone;
 		io_start(&op, true, true);
-		/* A failed Compare proves that the Write has not run: no fence, no second attempt.
-		 */
+		/* A failed Compare proves that the Write did not run: no fence, no second
+		 * attempt. */
 		EXPECT(io_ends_within(&op, 2000));
 		EXPECT_EQ(MPATH_STATUS, op.io.result);
 		EXPECT(nvme_status_same(op.io.status, NVME_SC_COMPARE_FAILED));
@@ -187,7 +186,7 @@ static void invalid_field_of_a_removed_namespace_goes_elsewhere(void)
 	invalid_field_of_a_namespace(true, 5);
 }
 
-/* As during a Format. The path goes before it can be asked for its list. */
+/* As during a Format. The path is lost before its list can be read. */
 static void victim_refuses_and_hangs_up(struct fake_conn *fc, const struct nvme_sqe *sqe)
 {
 	fake_respond(fc, le16_get(sqe->cid), NVME_SC_INVALID_NS, 0);
@@ -199,15 +198,15 @@ static bool is_nothing_said(void *arg)
 	return world.said[0] == '\0';
 }
 
-/* What the path said of its namespace counts until its list says something else, also while the
- * path is away: a wrong machine does not get the NSID meanwhile. */
+/* What a path reported of its namespace is valid until its list differs, also while the path is
+ * away: meanwhile a wrong machine must not get the NSID. */
 static void refused_command_is_no_word_of_its_path(void)
 {
 	struct mpath_ns *handle;
 	struct script_io op;
 
 	script_world_create(21, 2);
-	world.actor_count = 1; /* the other one is not known yet */
+	world.actor_count = 1; /* the second controller is not known yet */
 	world.actors[1].ns.uuid = (struct uuid){{8, 8}};
 	world.config.timeouts.reconnect_min_ms = 2000;
 	world.listens_for = "another UUID, NGUID or EUI64";
@@ -238,8 +237,8 @@ static void victim_says_invalid_ns(struct fake_conn *fc, const struct nvme_sqe *
 	fake_respond(fc, le16_get(sqe->cid), NVME_SC_INVALID_NS, 0);
 }
 
-/* Listed after a refusal, it may be the one of before or another one. Its identifier tells; without
- * one nothing does, and no command goes there that was made for the one of before. */
+/* After a refusal the listed namespace may be the former one or another. Its identifier decides.
+ * Without an identifier no command for the former one is sent to it. */
 static void refused_command_of_a_namespace(bool has_uuid, uint64_t seed)
 {
 	struct mpath_ns *handle;
@@ -306,7 +305,7 @@ static bool is_ns_gone(void *arg)
 	return info.is_gone;
 }
 
-/* No notice comes here: a command that finds its namespace stale has the paths look again. */
+/* No event arrives: a command whose namespace is stale makes the paths read it again. */
 static void replacement_seen_by_another_reactor_is_looked_for(void)
 {
 	struct join_ctrl there = {0};
@@ -337,7 +336,7 @@ static void replacement_seen_by_another_reactor_is_looked_for(void)
 	join_put(world.config.join);
 }
 
-/* Standard error is a file, and the log is in it; returns what standard error was. */
+/* Redirects standard error, and so the log, to a file. Returns the former descriptor. */
 static int log_take(FILE *file)
 {
 	int before = dup(STDERR_FILENO);
@@ -347,7 +346,7 @@ static int log_take(FILE *file)
 	return before;
 }
 
-/* Standard error is as before; whether a line of the log has this text. */
+/* Restores standard error. True when a line of the log contains the text. */
 static bool log_end(FILE *file, int before, const char *text)
 {
 	char line[LOG_LINE_BYTES];
@@ -370,13 +369,13 @@ static void refusals_of_a_look(void)
 		unsigned refused, looks;
 		bool is_there, is_there_later, is_told;
 	} rows[] = {
-		/* Removed since the list was read: no reason to wait. */
+		/* Removed since the list was read: no retry. */
 		{NVME_SC_INVALID_NS, false, 1, 1, false, false, false},
-		/* Trouble of this path passes; asking again at once does not help. */
+		/* Temporary trouble of this path: an immediate retry does not help. */
 		{NVME_SC_ANA_TRANSITION, false, 1, 1, false, true, false},
-		/* Anything else that may pass is asked again at once, */
+		/* Any other temporary status is retried at once, */
 		{NVME_SC_INTERNAL, false, 1, 2, true, true, false},
-		/* and later when that did not help. */
+		/* and later if that failed. */
 		{NVME_SC_INTERNAL, false, 4, 4, false, true, true},
 		{NVME_SC_INTERNAL, true, 1, 1, false, false, true},
 		{NVME_SC_ANA_TRANSITION, true, 1, 1, false, false, true},
@@ -418,7 +417,7 @@ static void spoil_block_size(uint8_t cns, uint8_t *page)
 
 static void spoil_length(uint8_t cns, uint8_t *page)
 {
-	/* The last of these descriptors ends behind the page. */
+	/* The last of these descriptors ends beyond the page. */
 	if (cns == IDENTIFY_NS_DESCRIPTORS)
 		memset(page, 0xff, NVME_PAGE_BYTES);
 }
@@ -431,7 +430,7 @@ static void spoil_command_set(uint8_t cns, uint8_t *page)
 		memcpy(page, zoned, sizeof(zoned));
 }
 
-/* The path is used all the same: for the other namespaces that it may have. */
+/* The path stays in use for its other namespaces. */
 static void namespaces_that_cannot_be_used_are_left_out(void)
 {
 	static const struct {
@@ -476,12 +475,12 @@ static void ana_log_of_pieces(bool moves, unsigned reads)
 
 static void ana_log_is_read_again_only_when_it_moved(void)
 {
-	/* Two pieces, and the header once more. */
+	/* Two pieces, and the header again. */
 	ana_log_of_pieces(false, 3);
 	ana_log_of_pieces(true, 6);
 }
 
-/* What Identify said stays as it is: controllers tell of a move by the notice for the log alone. */
+/* Identify is not read again: controllers report a move only by the event for the ANA log. */
 static void a_move_to_another_group_is_learnt_from_the_log(void)
 {
 	struct script_io op;
@@ -503,7 +502,7 @@ static void a_move_to_another_group_is_learnt_from_the_log(void)
 		actor_notify_ana(&world.actors[0]);
 		EXPECT(io_ends_within(&op, 1000));
 		EXPECT_EQ(MPATH_OK, op.io.result);
-		/* The group that it has left is nothing to it. */
+		/* The group that the namespace left no longer matters. */
 		world.actors[0].barred_group = 1;
 		actor_notify_ana(&world.actors[0]);
 		run_ms(50);
@@ -524,7 +523,7 @@ static void a_status_that_contradicts_the_log_has_it_read_again(void)
 	}
 	world.actors[1].barred_group = 1;
 	if (script_world_connect()) {
-		/* No notice: 3 is barred on the first path, and 1, which it left, on the second. */
+		/* No event: 3 is inaccessible on the first path, the former 1 on the second. */
 		world.actors[0].ns_group = world.actors[1].ns_group = 3;
 		world.actors[0].barred_group = 3;
 		io_start(&op, true, false);
@@ -545,8 +544,8 @@ static void lists_of_thousands_are_read_in_pieces(void)
 		bool moves;
 		unsigned reads;
 	} rows[] = {
-		/* 16 + 200 * 32 bytes, 20000 more; the last list, which only the last group
-		 * tells of; the header in the end. */
+		/* 16 + 200 * 32 bytes, then 20000 more; the last list, known only from the last
+		 * group; the header again at the end. */
 		{0, false, 4},
 		{CROWD_MAX, false, 9},
 		{CROWD_MAX, true, 18},
@@ -579,9 +578,9 @@ static void a_log_with_more_namespaces_than_can_be_is_not_believed(void)
 	script_world_destroy();
 }
 
-/* ---- refusals without an end ----------------------------------------------------------------- */
+/* ---- endless refusals ------------------------------------------------------------------------ */
 
-/* The controller says that it cannot for now, and does so for ever. */
+/* The controller refuses temporarily, and never stops. */
 static void refused_read_ends(void)
 {
 	struct script_io op;
@@ -593,7 +592,7 @@ static void refused_read_ends(void)
 		EXPECT(io_ends_within(&op, 60000));
 		EXPECT_EQ(MPATH_STATUS, op.io.result);
 		EXPECT(nvme_status_same(op.io.status, NVME_SC_NS_NOT_READY));
-		EXPECT_EQ(6, op.io.attempts); /* the first one, and five more */
+		EXPECT_EQ(6, op.io.attempts); /* the first attempt and five retries */
 		EXPECT_EQ(6, world.io_commands);
 	}
 	script_world_destroy();
@@ -625,7 +624,7 @@ static void refused_admin_command_ends(void)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* fast_io_fail_ms counts from the loss of the last path, however long ago the one before was. */
+/* fast_io_fail_ms counts from the latest loss of the last path, not from an earlier one. */
 static void every_loss_has_its_own_time(void)
 {
 	struct script_io op;
@@ -646,7 +645,7 @@ static void every_loss_has_its_own_time(void)
 			EXPECT(io_ends_within(&op, 2000));
 			EXPECT_EQ(MPATH_OK, op.io.result);
 		}
-		/* It does not come back this time. */
+		/* The path does not return this time. */
 		sim_net_partition(world.sim, NULL, true);
 		sim_net_cut(world.sim, NULL);
 		run_ms(100);
@@ -699,7 +698,7 @@ static void hedge_options_are_checked(void)
 	}
 }
 
-/* It is us who refuse the controller: no status of it is told. */
+/* The host refuses the controller, so no status of the controller is reported. */
 static void controller_of_another_subsystem_is_refused(void)
 {
 	script_world_create(62, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The NBD protocol of `weft attach`: handshake and requests as bytes (the NBD project's
- * doc/proto.md). What a live server does with them is in tests/lib/test_attach.py.
+ * doc/proto.md). tests/lib/test_attach.py tests a live server.
  */
 #include "attach/nbd_be.h"
 #include "attach/nbd_proto.h"
@@ -41,7 +41,7 @@ static void handshake_begin(struct nbd_handshake *handshake, const struct nbd_ex
 	EXPECT_EQ(0, handshake->answer_bytes);
 }
 
-/* Sends one option; the type of the first reply. */
+/* Sends one option. Returns the type of the first reply. */
 static uint32_t option_send(struct nbd_handshake *handshake, uint32_t option, const void *body,
 			    uint32_t len_bytes)
 {
@@ -89,7 +89,7 @@ static void goes(void)
 	EXPECT_EQ(NBD_PHASE_OPTION, handshake.phase);
 	EXPECT_EQ(3, option_send(&handshake, 7, "\0\0\0\4disk\0\2\0\1\0\2", 14));
 	EXPECT_EQ(NBD_PHASE_REQUEST, handshake.phase);
-	/* NBD_INFO_EXPORT: size, and flags: all but rotational and those of structured replies. */
+	/* NBD_INFO_EXPORT: size; all flags but rotational and those of structured replies. */
 	EXPECT_EQ(0, nbd_get_u16(at + 20));
 	EXPECT_EQ(64 * MIB, nbd_get_u64(at + 22));
 	EXPECT_EQ(0x16d, nbd_get_u16(at + 30));
@@ -98,7 +98,7 @@ static void goes(void)
 	EXPECT_EQ(4096, nbd_get_u32(at + 54));
 	EXPECT_EQ(4096, nbd_get_u32(at + 58));
 	EXPECT_EQ(32 * MIB, nbd_get_u32(at + 62));
-	/* NBD_INFO_NAME and NBD_INFO_DESCRIPTION, then the acknowledgement. */
+	/* NBD_INFO_NAME and NBD_INFO_DESCRIPTION, then NBD_REP_ACK. */
 	EXPECT(memcmp(at + 86, "\0\1disk", 6) == 0);
 	EXPECT(memcmp(at + 112, "\0\2a disk", 8) == 0);
 	EXPECT_EQ(1, nbd_get_u32(at + 120 + 12));
@@ -112,7 +112,7 @@ static void goes_read_only(void)
 	handshake_begin(&handshake, &read_only_disk);
 	EXPECT_EQ(3, option_send(&handshake, 7, "\0\0\0\0\0\0", 6));
 	EXPECT_EQ(0x10f, nbd_get_u16(handshake.answer + 30));
-	/* Preferred is a page, though blocks are smaller. */
+	/* The preferred size is a page, although blocks are smaller. */
 	EXPECT_EQ(512, nbd_get_u32(handshake.answer + 54));
 	EXPECT_EQ(4096, nbd_get_u32(handshake.answer + 58));
 }
@@ -284,7 +284,7 @@ static void translates_errors(void)
 	EXPECT_EQ(NBD_EIO, nbd_error_from_errno(-ENOTCONN));
 }
 
-/* A list of runs of 4 KiB blocks, and what a request is told by it. */
+/* A list of runs of 4 KiB blocks, and the extents reported for a request. */
 static void tells_holes_only_where_the_list_does(void)
 {
 	const struct lba_status_run runs[] = {{2, 1}, {3, 2}, {10, 5}};
@@ -301,7 +301,7 @@ static void tells_holes_only_where_the_list_does(void)
 	EXPECT_EQ(5, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	for (unsigned i = 0; i < 10; i++)
 		EXPECT_EQ(want[i], nbd_get_u32(told + 4 * i));
-	/* A list that ends early says nothing of what comes then. */
+	/* A list that ends early covers only the blocks up to its end. */
 	head.end = LBA_STATUS_FULL;
 	lba_status_list_encode(list, &head);
 	EXPECT_EQ(4, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
@@ -310,7 +310,7 @@ static void tells_holes_only_where_the_list_does(void)
 	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	EXPECT_EQ(16 * 4096, nbd_get_u32(told));
 	EXPECT_EQ(0, nbd_get_u32(told + 4));
-	/* Nothing known, and a list out of order: data. */
+	/* Without a list, and with one out of order, everything is data. */
 	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, NULL, 0, told));
 	EXPECT_EQ(0, nbd_get_u32(told + 4));
 	head = (struct lba_status_list){.count = 3, .end = LBA_STATUS_DONE};
@@ -318,7 +318,7 @@ static void tells_holes_only_where_the_list_does(void)
 	lba_status_run_encode(list, 2, &(struct lba_status_run){1, 1});
 	EXPECT_EQ(1, nbd_status_fill(&asked, 4096, list, sizeof(list), told));
 	EXPECT_EQ(0, nbd_get_u32(told + 4));
-	/* A count that is a lie is cut to what is there, and does not tell of what comes then. */
+	/* A count beyond the list is cut, and the blocks after the last run are unknown. */
 	lba_status_run_encode(list, 2, &runs[2]);
 	head.count = UINT32_MAX;
 	lba_status_list_encode(list, &head);
@@ -328,7 +328,7 @@ static void tells_holes_only_where_the_list_does(void)
 	EXPECT_EQ(4096, nbd_get_u32(told));
 }
 
-/* Figure "LBA Status Descriptor Entry": NLB is zero-based, STAS says that blocks are allocated. */
+/* Figure "LBA Status Descriptor Entry": NLB is zero-based, STAS marks allocated blocks. */
 static void descriptor_has_the_bits_of_the_specification(void)
 {
 	static const uint8_t one[] = {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Live state of a namespace: views reach every reactor before the change is done, in order; what is
- * kept comes back before anybody serves it; a change that cannot be kept has not happened. A target
- * without a configuration on three simulated reactors, and a keeper in memory that fails on demand.
+ * kept returns before the namespace is served; a change that cannot be kept has not happened. A
+ * target without a configuration on three simulated reactors, and a keeper in memory that fails on
+ * demand.
  */
 #include "tap.h"
 
@@ -129,7 +130,7 @@ static void tear_down(void)
 	sim_destroy(sim);
 }
 
-/* Runs the reactors until all is quiet; the test is a turn of the control reactor. */
+/* Runs the reactors until all is quiet. The test itself is a turn of the control reactor. */
 static void settle(void)
 {
 	sim_leave(control);
@@ -152,7 +153,7 @@ static struct reservation *changed(struct reservation *now, uint8_t number, bool
 	return next;
 }
 
-/* Held by host 1; `number` is registered too. */
+/* Returns a reservation held by host 1 with `number` registered too. */
 static struct reservation *held(uint8_t number, bool persists)
 {
 	struct uuid holder = {{1}};
@@ -173,7 +174,7 @@ static struct reservation *held(uint8_t number, bool persists)
 static unsigned done_count;
 static struct reservation *done_with[8];
 
-/* What every reactor uses when a change is said to be done. */
+/* When a change is done, every reactor must use the same view. */
 static void on_done(void *arg)
 {
 	const struct ns_local *locals = ns_live_locals(live);
@@ -193,7 +194,7 @@ static int replace(struct reservation *next, unsigned number)
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* A scene in which a reservation is on its way to the reactors. */
+/* Sets up a scene with a reservation in flight to the reactors. */
 static struct reservation *set_up_held(bool persists)
 {
 	struct reservation *next;
@@ -227,7 +228,7 @@ static void changes_are_published_in_order(void)
 	set_up();
 	done_count = 0;
 	for (unsigned i = 0; i < 5; i++) {
-		/* The last one is held by nobody: reactors then need no view. */
+		/* The last one has no holder: reactors then need no view. */
 		next[i] = i < 4 ? held((uint8_t)(2 + i), false) : changed(NULL, 9, false);
 		EXPECT_EQ(0, replace(next[i], i));
 	}
@@ -247,7 +248,7 @@ static void a_publication_holds_the_live(void)
 	struct reservation *next = set_up_held(false);
 
 	reservation_put(next);
-	/* The namespace goes, as nobody refers to it any more. */
+	/* Drop the last reference to the namespace. */
 	ns_live_put(live);
 	settle();
 	EXPECT_EQ(1, done_count);
@@ -316,7 +317,7 @@ static void what_cannot_be_kept_has_not_happened(void)
 	tear_down();
 }
 
-/* A mark of another process counts here, and is not told on. */
+/* A mark of another process counts here and is not passed on. */
 static void marks_of_lost_writes(void)
 {
 	static const struct uuid other_kernel = {{0xbb}}, none = {{0}};
@@ -339,7 +340,7 @@ static void marks_of_lost_writes(void)
 	EXPECT_EQ(0, ns_live_loss_own(live, &other_kernel));
 	EXPECT_EQ(0, ns_live_loss_own(live, &none));
 
-	/* Not in force: it counts when the namespace comes back, and what was told stays. */
+	/* Not in force: the mark counts when the namespace returns; its own mark stays. */
 	EXPECT_EQ(0, ns_live_hear_loss(NULL, &ns_uuid, &keeper));
 	EXPECT_EQ(own, ns_live_loss_mark(live));
 	ns_live_put(live);

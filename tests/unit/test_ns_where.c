@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a namespace is, part by part and as a URL: every form of an address, limits, and what is
- * said of text that is neither. One thread.
+ * The place of a namespace, part by part and as a URL: every form of an address, limits, and
+ * errors. One thread.
  */
 #include "client/ns_where.h"
 #include "tap.h"
@@ -70,7 +70,7 @@ static void a_url_has_paths_nqn_and_nsid(void)
 	struct ns_where_error error;
 
 	EXPECT(ns_where_is_url("nvme://x") && !ns_where_is_url("/dev/nvme0n1"));
-	/* An NQN may have a slash in it. */
+	/* An NQN may contain a slash. */
 	EXPECT_EQ(0, ns_where_from_url(&where,
 				       "nvme://192.0.2.7,[fe80::7]:4421/nqn.2026-11.io.weft:a/b/17",
 				       &error));

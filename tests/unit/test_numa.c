@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory nodes from sysfs, on a made-up tree: cards on two nodes, a bond, a VLAN on it, interfaces
- * without a node, distances, lists of CPUs, and files that make no sense.
+ * NUMA nodes from sysfs, on a made-up tree: cards on two nodes, a bond, a VLAN on the bond,
+ * interfaces without a node, distances, lists of CPUs, and invalid files.
  */
 #include "host/numa.h"
 #include "tap.h"
@@ -19,7 +19,7 @@ static void put(const char *path, const char *text)
 	char full[512];
 	FILE *file;
 
-	/* Every folder on the way. */
+	/* Create every parent folder. */
 	snprintf(full, sizeof(full), "%s/%s", root, path);
 	for (char *slash = full + sizeof(root); (slash = strchr(slash, '/')) != NULL; slash++) {
 		*slash = 0;
@@ -65,7 +65,7 @@ static void what_lies_below_counts(void)
 	put("class/net/loop0/lower_loop0", "");
 	EXPECT_EQ(1, numa_node_of_interface(root, "bond0"));
 	EXPECT_EQ(1, numa_node_of_interface(root, "bond0.7"));
-	/* They do not agree, or one does not know; and a ring ends. */
+	/* Interfaces that disagree, or one without a node; a cycle ends. */
 	EXPECT_EQ(-1, numa_node_of_interface(root, "bond1"));
 	EXPECT_EQ(-1, numa_node_of_interface(root, "bond2"));
 	EXPECT_EQ(-1, numa_node_of_interface(root, "loop0"));
@@ -100,7 +100,7 @@ static void distances_are_read(void)
 	EXPECT_EQ(UINT32_MAX, numa_distance(root, -1, 0));
 	EXPECT_EQ(UINT32_MAX, numa_distance(root, 0, -1));
 	EXPECT_EQ(UINT32_MAX, numa_distance(root, 0, NUMA_NODES_MAX));
-	/* Firmware that calls another node as near as the own: still another. */
+	/* Firmware that reports another node as near as its own: it is another node anyway. */
 	put("devices/system/node/node2/distance", "10 10 10\n");
 	EXPECT_EQ(1, numa_distance(root, 2, 0));
 }

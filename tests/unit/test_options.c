@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of a sub-command from a table: every kind of row, by name, letter and abbreviation,
- * groups that fill in a part of what is told, values that are wrong, and which rows there are. One
- * thread.
+ * The options of a sub-command from a table: every kind of row, by name, letter and abbreviation;
+ * groups that fill in a part of the target struct; invalid values; which rows exist. One thread.
  */
 #include "base/check.h"
 #include "cli/cli.h"
@@ -78,7 +77,7 @@ static const struct cli_command command = {
 	.note = option_note,
 };
 
-/* CLI_OK: it went on; else the exit status. What was told is in *ret_told. */
+/* Returns CLI_OK to continue, or the exit status. The parsed options are in *ret_told. */
 static int parse(struct told *ret_told, const char *const *words)
 {
 	char *argv[16] = {(char *)"test"};

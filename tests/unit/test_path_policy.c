@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The path policies: each by itself on made-up samples, and over a model of two paths in model
- * time.
+ * The path policies: each on made-up samples, and over a model of two paths in model time.
  *
  * The model: a closed loop of MODEL_DEPTH commands, as an application with a fixed queue depth. A
- * path is a link that carries one command each LINK_NS, one behind the other, and then a delay of
- * DELAY_NS with a jitter of a tenth, which is how a slow network (or netem) looks: it slows by 10
- * times when the delay does. A stalled path keeps what it holds until the stall is over.
+ * path is a link that carries one command per LINK_NS, one after another, then a delay of DELAY_NS
+ * with a jitter of a tenth, like a slow network (or netem): throughput drops to a tenth when the
+ * delay grows tenfold. A stalled path keeps its commands until the stall ends.
  */
 #include "base/check.h"
 #include "host/path_policy.h"
@@ -92,7 +91,7 @@ static void model_start(struct model *model, enum path_policy policy)
 		model_send(model, &model->cmds[i]);
 }
 
-/* Runs for so long; returns the number of commands that were answered. */
+/* Runs for for_ns. Returns the number of answered commands. */
 static uint64_t model_run(struct model *model, uint64_t for_ns)
 {
 	uint64_t end_ns = model->now_ns + for_ns;
@@ -119,7 +118,7 @@ static uint64_t model_run(struct model *model, uint64_t for_ns)
 	return answered;
 }
 
-/* What is under way ends later too: its answers were on the link that stalls. */
+/* Commands in flight end later too: their answers are on the stalled link. */
 static void model_stall(struct model *model, unsigned path, uint64_t until_ns)
 {
 	model->paths[path].stalled_until_ns = until_ns;
@@ -198,7 +197,7 @@ static void latency_leaves_a_stalled_path_before_it_answers(void)
 	answered = model_run(&model, SECOND_NS / 10);
 	model_stall(&model, 1, model.now_ns + SECOND_NS / 5);
 	taken = model.paths[1].taken;
-	/* Half of the commands hang in the stalled path; the others go on as before. */
+	/* Half of the commands are stuck on the stalled path; the others continue as before. */
 	EXPECT(model_run(&model, SECOND_NS / 10) * 10 >= answered * 4);
 	EXPECT(model.paths[1].taken - taken <= 2);
 }
@@ -210,7 +209,7 @@ static void latency_spends_few_commands_on_probes(void)
 	struct path_policy_state state;
 	unsigned probes = 0;
 
-	/* One command at a time, 1 ms apart; the second path would be idle otherwise. */
+	/* One command at a time, 1 ms apart. Without probes the second path would be idle. */
 	path_policy_init(&state, PATH_POLICY_LATENCY, 3);
 	for (unsigned i = 1; i <= 20000; i++) {
 		unsigned picked = path_policy_pick(&state, samples, 2, i * 1000000ull);
@@ -220,7 +219,7 @@ static void latency_spends_few_commands_on_probes(void)
 	}
 	EXPECT(probes >= 40);
 	EXPECT(probes <= 20000 / 100);
-	/* One probe at a time: what has not answered is not asked again. */
+	/* One probe at a time: no new probe while one is pending. */
 	samples[1].in_flight = 1;
 	for (unsigned i = 20001; i <= 25000; i++)
 		EXPECT_EQ(0, path_policy_pick(&state, samples, 2, i * 1000000ull));
@@ -231,7 +230,7 @@ static void latency_shares_a_new_path(void)
 	struct path_sample samples[2] = {{.latency = {.mean_ns = 100000}}, {0}};
 	struct path_policy_state state;
 
-	/* Nothing measured yet: it gets its share until the first answer, not everything. */
+	/* Nothing measured yet: until the first answer a new path gets its share, not all. */
 	path_policy_init(&state, PATH_POLICY_LATENCY, 3);
 	for (unsigned i = 1; i <= 20; i++) {
 		unsigned picked = path_policy_pick(&state, samples, 2, i * 1000);
@@ -252,14 +251,14 @@ static void mean_forgets_with_time(void)
 	latency = (struct path_latency){0};
 	path_latency_add(&latency, 1000000, 1000);
 	EXPECT_EQ(1000000, latency.mean_ns);
-	/* A thousand answers of one instant hardly move it. */
+	/* A thousand answers at one instant hardly move the mean. */
 	for (unsigned i = 0; i < 1000; i++)
 		path_latency_add(&latency, 2000000, 1000);
 	EXPECT(latency.mean_ns > 1000000 && latency.mean_ns < 1020000);
-	/* One after a long time does. */
+	/* One answer after a long time does. */
 	path_latency_add(&latency, 2000000, 1000 + SECOND_NS);
 	EXPECT(latency.mean_ns > 1900000);
-	/* Time that goes back, and the largest values, do no harm. */
+	/* A clock that goes back, and the largest values, do no harm. */
 	path_latency_add(&latency, 2000000, 500);
 	EXPECT_EQ(1000 + SECOND_NS, latency.updated_ns);
 	path_latency_add(&latency, UINT64_MAX, 2 * SECOND_NS);
@@ -306,7 +305,7 @@ static void round_robin_takes_turns(void)
 	path_policy_init(&state, PATH_POLICY_ROUND_ROBIN, 1);
 	for (unsigned i = 0; i < 9; i++)
 		EXPECT_EQ(i % 3, path_policy_pick(&state, samples, 3, i));
-	/* A path went: still in turn, never out of range. */
+	/* A path was removed: the turn stays in range. */
 	for (unsigned i = 0; i < 9; i++)
 		EXPECT(path_policy_pick(&state, samples, 2, i) < 2);
 	state.turn = UINT32_MAX;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVMe/TCP PDUs: every type decodes, decode(encode(x)) is x under all alignments and digests,
- * every violation of a header has its row with the fatal error status and information that the
- * peer is told, and no truncated header is judged or read past its end.
- * NVMe/TCP 1.1, sections 3.3 and 3.6. One thread.
+ * NVMe/TCP PDUs: every type decodes; decode(encode(x)) is x for all alignments and digests; every
+ * violation of a header has a row with the fatal error status and information sent to the peer; no
+ * truncated header is judged or read past its end. NVMe/TCP 1.1, sections 3.3 and 3.6. One thread.
  */
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -25,7 +24,7 @@ static struct pdu_state state_of(enum pdu_role role, bool hdgst, bool ddgst)
 	};
 }
 
-/* Decodes from a heap copy of exactly len bytes, so that the sanitizer sees a read past it. */
+/* Decodes a heap copy of exactly len bytes, so that ASan sees a read past its end. */
 static enum pdu_verdict decode_exact(const uint8_t *bytes, size_t len,
 				     const struct pdu_state *state, struct pdu *pdu,
 				     struct pdu_error *error)
@@ -50,7 +49,7 @@ static struct nvme_sqe some_sqe(void)
 	return sqe;
 }
 
-/* A valid PDU of the type with 512 bytes of data where it has data. */
+/* Makes a valid PDU of the type, with 512 bytes of data where the type has data. */
 static size_t make_pdu(enum nvme_tcp_pdu_type type, const struct pdu_encoding *encoding,
 		       uint8_t *hdr)
 {
@@ -273,7 +272,7 @@ static void ic_round_trips(void)
 		EXPECT(!pdu.u.ic.wants_header_digest);
 		EXPECT(pdu.u.ic.wants_data_digest);
 	}
-	/* The largest zero-based count saturates instead of wrapping to none. */
+	/* The largest zero-based count must saturate, not wrap to 0. */
 	pdu_encode_ic_req(hdr, 4, false, false, 1);
 	memset(hdr + 12, 0xff, 4);
 	state.role = PDU_ROLE_TARGET;
@@ -311,12 +310,12 @@ enum row_flags {
 	ROW_BEFORE_IC = 1 << 0,
 	ROW_HDGST = 1 << 1,
 	ROW_DDGST = 1 << 2,
-	ROW_ALIGN_16 = 1 << 3,   /* we asked for 16 bytes */
+	ROW_ALIGN_16 = 1 << 3,   /* this side requested 16 bytes */
 	ROW_WRONG_ROLE = 1 << 4, /* the receiver is the side that sends this type */
 	ROW_NO_DATA = 1 << 6,    /* a command without in-capsule data */
 };
 
-/* A valid PDU, one field changed: value of `bytes` bytes at `offset`. fes 0: still valid. */
+/* A valid PDU with one field changed: `bytes` bytes at `offset`. fes 0: still valid. */
 struct row {
 	const char *name;
 	enum nvme_tcp_pdu_type type;
@@ -429,7 +428,7 @@ static const struct row rows[] = {
 	{"PDO of a command without data", CMD, ROW_NO_DATA, {{3, 1, 80}}, 1, 3},
 	{"PDO at the end of a command without data", CMD, ROW_NO_DATA, {{3, 1, 72}}, 0, 0},
 	{"reserved PDO of a response", CQE, 0, {{3, 1, 24}}, 0, 0},
-	/* header digest: FEI is what was received */
+	/* header digest: FEI is the received digest */
 	{"command digest", CMD, ROW_HDGST, {{72, 4, 0xdeadbeef}}, 3, 0xdeadbeef},
 	{"response digest", CQE, ROW_HDGST, {{24, 4, 0x01020304}}, 3, 0x01020304},
 	{"H2CData digest", H2C, ROW_HDGST, {{24, 4, 0}}, 3, 0},
@@ -541,7 +540,7 @@ static void a_glance_at_a_command(void)
 		  pdu_peek_cmd(hdr, NVME_TCP_CMD_HDR_BYTES, &nsid));
 	for (size_t len = 0; len < NVME_TCP_CMD_HDR_BYTES; len++)
 		EXPECT_EQ(0, pdu_peek_cmd(hdr, len, &nsid));
-	/* A length that would lead back into the same header. */
+	/* A length that would point back into the same header. */
 	memset(hdr + 4, 0, 4);
 	EXPECT_EQ(0, pdu_peek_cmd(hdr, sizeof(hdr), &nsid));
 	hdr[4] = NVME_TCP_CMD_HDR_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data PDUs against their transfer: one row per violation, with the error that the peer is told.
+ * Data PDUs against their transfer: one row per violation, with the error sent to the peer.
  * NVMe/TCP 1.1, sections 3.3.2 and 3.6.2. One thread.
  */
 #include "base/check.h"
@@ -23,7 +23,7 @@ struct row {
 	uint32_t fei;
 };
 
-/* The transfer of every row: command 5, bytes 4096 to 8190 still to come. */
+/* The transfer of every row: command 5, bytes from 4096 up to 8190 are still to come. */
 static const struct pdu_transfer open_transfer = {true, 5, 4096, 8190};
 
 /* clang-format off */

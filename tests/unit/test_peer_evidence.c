@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a silent peer may be killed, which of its threads tell, and whether the locks on shared
- * files prove that it is dead. Only its own free lock proves it: a lock that cannot be asked for
- * and a lock on a file that is no longer served mean that the peer may still write. Locks of others
+ * When a silent peer may be killed, which of its threads count, and whether the locks on shared
+ * files prove its death. Only its own free lock proves it: a lock that cannot be queried, or a lock
+ * on a file that is no longer served, means that the peer may still write. Other members' locks
  * prove nothing.
  */
 #include "base/text.h"
@@ -28,7 +28,7 @@ static struct peers peers = {.config = {.peer_count = 1}};
 static struct peer_config config = {.lock = PEER, .addr = {.path = "/run/b.sock"}};
 static const struct peer peer = {.peers = &peers, .config = &config};
 
-/* Of one file that is served, and one that was. */
+/* Evidence of one served file and one that is no longer served. */
 static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
 {
 	struct peer_shares *shares = calloc(1, sizeof(*shares) + 2 * sizeof(shares->entries[0]));
@@ -49,7 +49,7 @@ static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
 	return evidence;
 }
 
-/* The peer has another file: its lock cannot be on ours, whether the peer lives or not. */
+/* The peer serves another file: its lock cannot be on this member's file, dead or alive. */
 static void another_file_tells_nothing(void)
 {
 	struct peer_shares *shares = calloc(1, sizeof(*shares) + sizeof(shares->entries[0]));
@@ -70,18 +70,18 @@ static void another_file_tells_nothing(void)
 	close(fd);
 }
 
-/* A silent peer is killed only when a reactor cannot run, however much work came. */
+/* A silent peer is killed only when one of its reactors cannot run, whatever its load was. */
 static void idle_is_not_still(void)
 {
 	static const struct {
 		struct peer_process after;
 		bool runs;
 	} rows[] = {
-		{{.switches = 7, .held = 2}, false},                /* stopped as a whole */
+		{{.switches = 7, .held = 2}, false},                /* whole process stopped */
 		{{.switches = 7, .held = 1, .sleeping = 1}, false}, /* one reactor of two */
 		{{.switches = 7, .sleeping = 2}, true},             /* no work */
-		{{.switches = 8, .held = 2}, true},                 /* it ran until now */
-		{{.switches = 7, .held = 1, .runnable = 1}, true},  /* it wants a CPU */
+		{{.switches = 8, .held = 2}, true},                 /* ran until now */
+		{{.switches = 7, .held = 1, .runnable = 1}, true},  /* waits for a CPU */
 		{{.switches = 7, .held = 1, .sleeping = 1, .is_answer_held = true}, true},
 	};
 	struct peer_process before = {.switches = 7, .held = 2};
@@ -98,8 +98,8 @@ static uint64_t switches_of_this_thread(void)
 	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 }
 
-/* Threads of the data path and the one that answers peers count, others do not. Whatever was in the
- * caller's struct before does not. */
+/* Threads of the data path and the thread that answers peers count, others do not. The former
+ * content of the caller's struct does not matter. */
 static void threads_are_counted_by_name(void)
 {
 	static const struct {
@@ -113,7 +113,7 @@ static void threads_are_counted_by_name(void)
 		EXPECT(!"a pidfd of our own");
 		return;
 	}
-	/* Waiting for a child gives the CPU away. */
+	/* Waiting for a child gives up the CPU once. */
 	for (pid_t child; switches_of_this_thread() == 0;) {
 		child = fork();
 		if (child == 0)
@@ -127,7 +127,7 @@ static void threads_are_counted_by_name(void)
 		prctl(PR_SET_NAME, rows[i].name);
 		before = switches_of_this_thread();
 		EXPECT_EQ(0, peer_process_look(pidfd, &process));
-		/* The thread that looks is running. */
+		/* The looking thread itself is running. */
 		EXPECT_EQ(rows[i].runnable, process.runnable);
 		EXPECT_EQ(0, process.sleeping);
 		EXPECT_EQ(0, process.held);
@@ -146,7 +146,7 @@ static void threads_are_counted_by_name(void)
 static void only_free_locks_prove_death(void)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC), other = open(path, O_RDWR | O_CLOEXEC);
-	/* Asking for a lock through it fails with EBADF. */
+	/* Querying a lock through this descriptor fails with EBADF. */
 	int deaf = open(path, O_PATH | O_CLOEXEC);
 
 	EXPECT_EQ(PEER_EVIDENCE_DEAD, evidence_of(fd, fd));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between members of a cluster: to bytes and back, in pieces, and everything that a frame
- * may not be; proofs and keys differ by label, secret and nonce.
+ * Messages between members of a cluster: encoding and decoding, frames in pieces, and every invalid
+ * frame; proofs and keys differ by label, secret and nonce.
  */
 #include "base/text.h"
 #include "cluster/peer_auth.h"
@@ -184,7 +184,7 @@ static void lists(void)
 {
 	struct peer_served_part part = {.generation = 5, .first = 6, .total = 8, .count = 2}, back;
 	uint8_t body[PEER_SERVED_BYTES], spoilt[PEER_SERVED_BYTES];
-	/* Where, and what is wrong there. */
+	/* Offset, and the wrong value there. */
 	static const struct {
 		size_t at;
 		uint8_t value;

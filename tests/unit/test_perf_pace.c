@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timetable of `weft perf --rate`: evenly spaced, exact after hours, and what is owed when the
+ * The timetable of `weft perf --rate`: evenly spaced, exact after hours, and the backlog when
  * commands could not leave in time.
  */
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge of `weft perf --verify` must tell good blocks from every kind of bad one: damaged,
+ * The check of `weft perf --verify` must tell good blocks from every kind of bad one: damaged,
  * torn, misplaced, stale, from another run, never written.
  */
 #include "perf/stamp.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The io_uring reactor without sockets: timers, messages, deferred functions, files, offload,
- * cancel, stalls, where the time goes, the group.
+ * cancel, stalls, accounting of time, the group.
  *
- * Most cases run one reactor on the test's own thread: everything asked for before reactor_run
- * queues, and the last callback stops it.
+ * Most cases run one reactor on the test's own thread: requests before reactor_run are queued, and
+ * the last callback stops the reactor.
  */
 #include "base/clock.h"
 #include "reactor/reactor_group.h"
@@ -85,7 +85,7 @@ static void on_defer(struct reactor_defer *defer)
 	unsigned i = (unsigned)(defer - defers);
 
 	if (++defer_runs[i] == 1 && i == 0) {
-		reactor_defer(r, defer); /* next turn, behind the message posted below */
+		reactor_defer(r, defer); /* next turn, after the message posted below */
 		EXPECT_EQ(1, defer_msgs);
 	} else if (i == 0) {
 		EXPECT_EQ(2, defer_msgs);
@@ -235,7 +235,7 @@ static void on_ask_cpus(struct reactor_msg *msg)
 	signal_done();
 }
 
-/* The CPUs that a reactor of this group may run on. */
+/* Returns the CPUs that a reactor of this group may run on. */
 static cpu_set_t ask_cpus(const struct reactor_group_config *config)
 {
 	static struct reactor_msg ask;
@@ -361,7 +361,7 @@ static int work_dated(struct reactor_op *op)
 	return 1;
 }
 
-/* Asks for all of them, then stands still beyond the deadline before the turn is over. */
+/* Starts all operations, then holds the turn beyond their deadline. */
 static void dated_start(struct reactor_msg *msg)
 {
 	static struct iovec out = {(void *)(uintptr_t) "new", 3};
@@ -384,8 +384,7 @@ static void dated_start(struct reactor_msg *msg)
 	reactor_offload(r, &dated_ops[DATED_OFFLOAD], work_dated);
 }
 
-/* A process that was stopped in the middle of a turn: what the kernel has not got yet is dropped.
- */
+/* A process that was stopped in a turn: operations that the kernel has not got yet are dropped. */
 static void what_is_too_late_is_not_written(void)
 {
 	char bytes[64] = {0};
@@ -409,7 +408,7 @@ static void what_is_too_late_is_not_written(void)
 	close(file_fd);
 }
 
-/* More requests than the submission queue and the completion queue hold. */
+/* More requests than submission and completion queue hold. */
 #define MANY 20000
 
 static struct reactor_op many_ops[MANY];
@@ -471,13 +470,13 @@ static void a_waiting_read_is_cancelled(void)
 	reactor_timer_init(r, &cancel_timer, on_cancel_timer);
 	reactor_timer_arm(&cancel_timer, reactor_now_ns(r) + NS_PER_MS);
 	run_reactor();
-	/* A read that had to wait in a worker thread is interrupted instead. */
+	/* A read that waits in a worker thread is interrupted instead. */
 	EXPECT(cancel_result == -ECANCELED || cancel_result == -EINTR);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 }
 
-/* As many as there are helper threads hold them all. */
+/* As many operations as there are helper threads. */
 #define OFFLOAD_HELD 8
 #define OFFLOAD_OPS  (OFFLOAD_HELD + 2)
 
@@ -485,7 +484,7 @@ static struct reactor_op offload_ops[OFFLOAD_OPS];
 static int offload_results[OFFLOAD_OPS];
 static unsigned offload_left;
 static unsigned offload_held;
-static unsigned offload_held_then; /* that were held when the last one ended */
+static unsigned offload_held_then; /* held when the last one ended */
 
 static int work_held(struct reactor_op *op)
 {
@@ -526,7 +525,7 @@ static void offload_start(unsigned index, int (*work)(struct reactor_op *op))
 	reactor_offload(r, &offload_ops[index], work);
 }
 
-/* All but one helper are held. */
+/* Holds all helpers but one. */
 static void start_beside_held(struct reactor_msg *msg)
 {
 	for (offload_held = 0; offload_held < OFFLOAD_HELD - 1; offload_held++)
@@ -534,7 +533,7 @@ static void start_beside_held(struct reactor_msg *msg)
 	offload_start(OFFLOAD_OPS - 1, work_index);
 }
 
-/* A call that takes long (a discard of a large range) does not hold those behind it. */
+/* A long call (a discard of a large range) does not delay those behind it. */
 static void offloaded_work_does_not_wait_for_long_calls(void)
 {
 	open_reactor(0);
@@ -549,7 +548,7 @@ static void offloaded_work_does_not_wait_for_long_calls(void)
 	close(pipe_fds[1]);
 }
 
-/* All helpers are held, two more wait, and the second of them is cancelled. */
+/* Holds all helpers, queues two more calls and cancels the second of these. */
 static void start_behind_held(struct reactor_msg *msg)
 {
 	for (offload_held = 0; offload_held < OFFLOAD_HELD; offload_held++)
@@ -600,7 +599,7 @@ static void a_slow_callback_is_counted(void)
 	reactor_destroy(r);
 }
 
-/* ---- where the time goes -------------------------------------------------------------------- */
+/* ---- accounting of time --------------------------------------------------------------------- */
 
 static struct reactor_stats asked_stats;
 
@@ -631,14 +630,14 @@ static void waiting_is_not_busy(void)
 	run_waiting(0, &stats);
 	EXPECT(stats.run_ns >= 95 * NS_PER_MS);
 	EXPECT(stats.busy_ns < stats.run_ns / 4);
-	EXPECT_EQ(0, stats.spin_ns); /* it went to sleep at once */
+	EXPECT_EQ(0, stats.spin_ns); /* sleeps at once */
 	run_waiting(10000, &stats);
 	EXPECT(stats.busy_ns < stats.run_ns / 4);
 	EXPECT(stats.spin_ns > 0);
-	EXPECT(stats.busy_ns + stats.spin_ns < stats.run_ns); /* it slept as well */
+	EXPECT(stats.busy_ns + stats.spin_ns < stats.run_ns); /* sleeps as well */
 }
 
-/* From another thread, while the reactor sleeps: the wait that is not over counts as waited. */
+/* Asks from another thread while the reactor sleeps: the current wait counts as waiting. */
 static void *ask_sleeper(void *arg)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + 10 * NS_PER_S;
@@ -687,7 +686,7 @@ static void working_is_busy(void)
 	reactor_run(r);
 	reactor_get_stats(r, &stats);
 	EXPECT(stats.run_ns >= 50 * NS_PER_MS);
-	/* All but the last turn, the one that sees the stop, and what is around the turns. */
+	/* All but the last turn, which sees the stop, and the time around the turns. */
 	EXPECT(stats.busy_ns >= 50 * NS_PER_MS && stats.busy_ns <= stats.run_ns);
 	EXPECT(stats.spin_ns <= stats.run_ns - stats.busy_ns);
 	reactor_destroy(r);

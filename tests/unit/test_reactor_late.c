@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests with a deadline that a submit has left behind: the kernel was short of something, or
- * took only some. They are looked at again before the next submit. The calls into liburing are
- * wrapped
- * (-Wl,--wrap), so that they can fail when the test says so.
+ * Requests with a deadline that a submit left behind, because the kernel lacked a resource or took
+ * only some. They are checked again before the next submit. The calls into liburing are wrapped
+ * (-Wl,--wrap), so that they can fail on demand.
  */
 #include "base/clock.h"
 #include "reactor/reactor.h"
@@ -84,7 +83,7 @@ static void start(struct reactor_msg *posted)
 	reactor_timer_arm(&timer, reactor_clock_ns(r) + 60 * NS_PER_MS);
 }
 
-/* The deadline passes while no submit succeeds; what is submitted then is not written. */
+/* The deadline passes while every submit fails. Writes submitted afterwards are dropped. */
 static void what_a_submit_left_behind_is_looked_at_again(void)
 {
 	struct reactor_config config = {.cpu = -1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets and listeners of the io_uring reactor over loopback, both ends on one reactor that runs
- * on the test's thread: echo with partial reads and full send buffers, back-pressure, ends of all
- * kinds, running out of file descriptors, and the CPU that idle sockets cost.
+ * Sockets and listeners of the io_uring reactor over loopback, both ends on one reactor on the
+ * test's thread: echo with partial reads and full send buffers, back-pressure, all ways to end,
+ * lack of file descriptors, and the CPU time of idle sockets.
  */
 #include "base/clock.h"
 #include "base/prng.h"
@@ -19,7 +19,7 @@
 static struct reactor *r;
 static struct reactor_listener listener;
 static unsigned open_objects;
-static unsigned inside_call; /* callbacks that must come later check this */
+static unsigned inside_call; /* checked by callbacks that must not run inside a call */
 
 static void open_reactor(uint32_t spin_max_us)
 {
@@ -82,7 +82,7 @@ static void open_listener(const char *text, void (*accepted)(struct reactor_list
 struct pair {
 	struct reactor_sock client, server;
 	size_t sent, received;
-	/* What the server holds: received and not yet returned. */
+	/* Received by the server and not yet returned. */
 	size_t held_at, held_bytes;
 	uint8_t held[3000];
 };
@@ -94,7 +94,7 @@ static uint8_t stream[STREAM_BYTES];
 static void client_push(struct pair *pair)
 {
 	while (pair->sent < STREAM_BYTES) {
-		/* In ping-pong, the next chunk leaves when the last one is back. */
+		/* In ping-pong, the next chunk is sent when the last one is back. */
 		size_t limit = chunk_bytes ? pair->received + chunk_bytes : STREAM_BYTES;
 		size_t end = limit < STREAM_BYTES ? limit : STREAM_BYTES;
 		struct iovec iov[2] = {{stream + pair->sent, (end - pair->sent) / 2}};
@@ -155,7 +155,7 @@ static void server_return(struct pair *pair)
 		ssize_t sent = reactor_sock_send(&pair->server, &iov, 1);
 
 		if (sent == -EAGAIN) {
-			/* Reads nothing more until this is gone. */
+			/* The server reads nothing until this is sent. */
 			reactor_sock_want(&pair->server, REACTOR_SOCK_WRITE);
 			return;
 		}
@@ -179,7 +179,7 @@ static void server_ready(struct reactor_sock *sock, unsigned events)
 		return;
 	}
 	EXPECT_EQ(0, pair->held_bytes);
-	/* One small read per call: what is left makes the next call. */
+	/* One small read per call: the rest causes the next call. */
 	got = reactor_sock_recv(sock, &iov, 1);
 	if (got == -EAGAIN)
 		return;
@@ -202,7 +202,7 @@ static int get_option(int fd, int level, int name)
 	return value;
 }
 
-/* A peer whose machine vanished is found out in two minutes, also without traffic of ours. */
+/* A vanished peer is detected within two minutes, also without traffic. */
 static void expect_keep_alive(int fd)
 {
 	EXPECT_EQ(1, get_option(fd, SOL_SOCKET, SO_KEEPALIVE));
@@ -385,7 +385,7 @@ static void options_connected(struct reactor_sock *sock, int res)
 	EXPECT_EQ(1234, tcp_option(sock, TCP_USER_TIMEOUT));
 	EXPECT_EQ(1, tcp_option(sock, TCP_KEEPIDLE));
 	EXPECT_EQ(1, tcp_option(sock, TCP_KEEPINTVL));
-	/* The handshake is a round trip. */
+	/* The handshake gives a first round trip. */
 	EXPECT(reactor_sock_rtt_ns(sock) > 0);
 	EXPECT(reactor_sock_rtt_ns(sock) < NS_PER_S);
 }
@@ -422,7 +422,7 @@ static void connect_is_refused(void)
 	close_listener();
 	reactor_run(r);
 	reactor_destroy(r);
-	/* The port was free a moment ago and has no listener now. */
+	/* The port was free just now and has no listener. */
 	open_reactor(0);
 	inside_call++;
 	reactor_sock_connect(r, &ends[0], &addr, refused_connected, end_ready);
@@ -430,7 +430,7 @@ static void connect_is_refused(void)
 	reactor_run(r);
 	EXPECT_EQ(-ECONNREFUSED, connect_result);
 	reactor_destroy(r);
-	/* A failure that the system call itself reports comes later too. */
+	/* A failure that the system call itself reports is delivered later too. */
 	open_reactor(0);
 	addr.storage.ss_family = AF_UNSPEC;
 	inside_call++;
@@ -452,7 +452,7 @@ static void close_while_connecting(void)
 
 	open_reactor(0);
 	open_objects = 2;
-	/* One that is under way (192.0.2.0/24 is for documentation) and one that has failed. */
+	/* One connect in progress (192.0.2.0/24 is for documentation), and one that has failed. */
 	CHECK(net_addr_parse("192.0.2.1:4420", 0, &addr) == 0);
 	reactor_sock_connect(r, &ends[0], &addr, unexpected_connected, end_ready);
 	addr.storage.ss_family = AF_UNSPEC;
@@ -516,7 +516,7 @@ static uint64_t starved_since_ns;
 
 static void starved_accepted(struct reactor_listener *from, int fd, const struct net_addr *peer)
 {
-	/* After the first failure it waits for 100 ms. */
+	/* After the first failure the listener waits 100 ms. */
 	EXPECT(reactor_now_ns(r) - starved_since_ns >= 100 * NS_PER_MS);
 	reactor_refuse_fd(fd);
 	close_listener();
@@ -534,7 +534,7 @@ static void a_lack_of_files_is_waited_out(void)
 
 	open_reactor(0);
 	open_listener("127.0.0.1:0", starved_accepted);
-	/* The port is taken, and says so. */
+	/* The port in use is reported. */
 	EXPECT_EQ(-EADDRINUSE,
 		  reactor_listener_open(r, &(struct reactor_listener){0}, &listener.addr, NULL));
 	fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -552,7 +552,7 @@ static void a_lack_of_files_is_waited_out(void)
 	reactor_destroy(r);
 }
 
-/* ---- idleness -------------------------------------------------------------------------------- */
+/* ---- idle sockets ---------------------------------------------------------------------------- */
 
 #define IDLE_SOCKS 100
 
@@ -574,7 +574,7 @@ static void idle_end(struct reactor_timer *timer)
 
 	idle_cpu_ns = clock_thread_cpu_ns() - idle_cpu_ns;
 	reactor_get_stats(r, &stats);
-	/* Nothing but this timer woke it. */
+	/* Only this timer woke the reactor. */
 	EXPECT(stats.sleeps - idle_stats.sleeps <= 2);
 	for (unsigned i = 0; i < IDLE_SOCKS; i++)
 		close_sock(&idle_socks[i]);
@@ -603,7 +603,7 @@ static void idle_sockets_cost_no_cpu(void)
 	reactor_timer_arm(&end_timer, reactor_now_ns(r) + 5 * NS_PER_MS);
 	reactor_run(r);
 	printf("# CPU in 300 ms: %u us\n", (unsigned)(idle_cpu_ns / NS_PER_US));
-	/* A spinning reactor uses most of the 300 ms; a busy machine charges it some interrupts. */
+	/* Spinning would use most of the 300 ms; a busy machine charges some interrupts here. */
 	EXPECT(idle_cpu_ns < 30 * NS_PER_MS);
 	for (unsigned i = 0; i < IDLE_SOCKS; i++)
 		close(others[i]);

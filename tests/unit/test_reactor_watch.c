@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches and pollers of the io_uring reactor: readiness of descriptors that are not its own, and
- * work that nobody tells it of. The last case is a device as verbs are one: a queue that another
- * thread fills, and a channel that wakes the reactor when it was armed.
+ * Watches and pollers of the io_uring reactor: readiness of descriptors that the reactor does not
+ * own, and work without any notification. The last case is a device like verbs: a queue that
+ * another thread fills, and a channel that wakes the reactor if it was armed.
  */
 #include "base/clock.h"
 #include "reactor/reactor.h"
@@ -60,7 +60,7 @@ static void on_closed(struct reactor_watch *closed)
 	reactor_stop(r);
 }
 
-/* After so long: long enough for anything that was to happen. */
+/* Runs fn after ms, long enough for everything that was to happen. */
 static void timer_after_ms(void (*fn)(struct reactor_timer *timer), uint64_t ms)
 {
 	reactor_timer_init(r, &timer, fn);
@@ -83,7 +83,7 @@ static void close_watch(struct reactor_timer *due)
 
 static void arm_again(struct reactor_timer *due)
 {
-	/* Readable all the time, and told once. */
+	/* Readable all the time, but reported once per arm. */
 	EXPECT_EQ(1, ready_count);
 	reactor_watch_arm(&watch, POLLIN);
 	timer_after_ms(close_watch, 20);
@@ -182,7 +182,7 @@ struct busy {
 	struct reactor_poller poller;
 	unsigned polls, arms;
 	unsigned work_left;
-	unsigned refusals_left; /* of arm */
+	unsigned refusals_left; /* number of times that arm refuses */
 	struct reactor_poller *removes;
 };
 
@@ -228,7 +228,7 @@ static void stop_reactor(struct reactor_timer *due)
 	reactor_stop(r);
 }
 
-/* One turn for each piece of work and none without: no sleep between them. */
+/* One turn per piece of work and none without work: no sleep in between. */
 static void a_poller_is_asked_once_in_a_turn(void)
 {
 	struct reactor_stats stats;
@@ -271,8 +271,8 @@ static void pollers_remove_each_other(void)
 	open_reactor(0);
 	for (unsigned i = 0; i < 3; i++)
 		busy_add(&busy[i], 100, 0);
-	busy[0].removes = &busy[1].poller; /* not asked yet in this turn */
-	busy[2].removes = &busy[2].poller; /* itself */
+	busy[0].removes = &busy[1].poller; /* removes one that was not polled yet in this turn */
+	busy[2].removes = &busy[2].poller; /* removes itself */
 	timer_after_ms(stop_reactor, 20);
 	run_reactor();
 	EXPECT(busy[0].polls > 100);
@@ -284,7 +284,7 @@ static void pollers_remove_each_other(void)
 
 #define COMPLETIONS 20000
 
-/* What verbs are: completions in memory, and an event for the first one after arming. */
+/* Like verbs: completions in memory, and an event for the first one after arming. */
 static struct {
 	struct reactor_poller poller;
 	_Atomic unsigned produced;
@@ -327,7 +327,7 @@ static void *device_run(void *arg)
 		atomic_store(&device.produced, i);
 		if (atomic_exchange(&device.is_armed, false))
 			event_raise();
-		/* Now and then not before the reactor goes to sleep. */
+		/* Sometimes produce only after the reactor has armed the device to sleep. */
 		while (i % 500 == 0 && i < COMPLETIONS && !atomic_load(&device.is_armed))
 			sched_yield();
 	}

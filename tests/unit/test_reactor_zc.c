@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Zero-copy sends of the io_uring reactor over loopback, both ends on one reactor that runs on the
- * test's thread: the bytes arrive, `sent` comes before `released`, loopback is reported as copied,
- * and a socket that closes tells of its end after the last release and not before.
+ * Zero-copy sends of the io_uring reactor over loopback, both ends on one reactor on the test's
+ * thread: the bytes arrive, `sent` comes before `released`, loopback is reported as copied, and a
+ * closing socket reports its end after the last release, not before.
  */
 #include "base/clock.h"
 #include "base/prng.h"
@@ -118,7 +118,7 @@ static void send_next(void)
 	inside_call = true;
 	reactor_sock_send_zc(&sender, &zs->send, zs->iov, 3);
 	inside_call = false;
-	/* The result has to come first, also for a socket that closes. */
+	/* `sent` must come before the end, also for a socket that closes. */
 	if (is_closing_early)
 		close_sock(&sender);
 }
@@ -202,7 +202,7 @@ static void the_bytes_arrive_and_loopback_is_reported_as_copied(void)
 	printf("# %u sends, %u copied\n", send_count, copied_count);
 }
 
-/* The file may not go before the request that names it was submitted. */
+/* The socket must not be closed before the request that uses it was submitted. */
 static void a_close_right_behind_a_send_lets_it_through(void)
 {
 	run(true, true, NULL);
@@ -227,7 +227,7 @@ static void an_abort_releases_what_nobody_read(void)
 
 static void receiver_give_up(struct reactor_timer *fired)
 {
-	/* What was never taken is still in the buffers: the end has to wait. */
+	/* Unread bytes are still in the buffers: the end has to wait. */
 	EXPECT(!is_sender_closed);
 	EXPECT(released_count < send_count);
 	close_sock(&receiver);

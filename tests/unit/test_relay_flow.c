@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lies that a link of the torture test tells: forged segments are the ones that the receiver
- * expects next, with right checksums; a corrupted byte keeps the checksum right and spares the
- * start of a stream. One thread.
+ * The lies of a link of the torture test: forged segments are those that the receiver expects next,
+ * with correct checksums; a corrupted byte keeps the checksum correct and never hits the start of a
+ * stream. One thread.
  */
 #include "../torture/relay_flow.h"
 #include "tap.h"
@@ -34,7 +34,7 @@ static uint32_t get(const uint8_t *at, unsigned bytes)
 	return value;
 }
 
-/* What the checksum of these bytes adds up to: 0xffff when it is right. */
+/* Ones' complement sum of these bytes: 0xffff when their checksum is correct. */
 static uint32_t sum(const uint8_t *bytes, size_t len_bytes, uint32_t start)
 {
 	for (size_t i = 0; i < len_bytes; i++)
@@ -52,7 +52,7 @@ static bool is_sound(const uint8_t *bytes)
 	       sum(bytes + 20, tcp_bytes, sum(bytes + 12, 8, 6 + (uint32_t)tcp_bytes)) == 0xffff;
 }
 
-/* A segment of the flow 10.0.0.1:1000 (side 0) and 10.0.0.2:4420 (side 1), with its sums. */
+/* A segment of the flow 10.0.0.1:1000 (side 0), 10.0.0.2:4420 (side 1), with checksums. */
 static size_t segment(int from, uint8_t flags, uint32_t seq, uint32_t ack, size_t payload_bytes)
 {
 	size_t len_bytes = HEADERS + payload_bytes;
@@ -86,7 +86,7 @@ static void see(int from, uint8_t flags, uint32_t seq, uint32_t ack, size_t payl
 	flow_table_see(&table, from, packet, len_bytes);
 }
 
-/* Sequence numbers wrap on the way. */
+/* Starts a flow whose sequence numbers soon wrap. */
 static void begin_anew(void)
 {
 	memset(&table, 0, sizeof(table));
@@ -140,7 +140,7 @@ static void connection_that_is_over_is_left_alone(void)
 	see(1, FIN | ACK, 701, 0xfffffff1u, 0);
 	EXPECT(!flow_forge(&table.flows[0], 0, FLOW_RST, forged));
 
-	/* One whose beginning nobody has seen, too. */
+	/* Nor for a flow whose start was not seen. */
 	memset(&table, 0, sizeof(table));
 	see(0, ACK, 5000, 701, 10);
 	EXPECT(!flow_forge(&table.flows[0], 1, FLOW_RST, forged));
@@ -209,7 +209,7 @@ static void start_of_a_stream_is_spared(void)
 	for (uint64_t luck = 0; luck < 64; luck++)
 		EXPECT(flow_corrupt(&table, 0, packet, len_bytes, 128, luck));
 	EXPECT_EQ(0, memcmp(packet + HEADERS, before + HEADERS, 28));
-	/* Nothing but a header; not TCP; a length that lies. */
+	/* Only a header; not TCP; a wrong length. */
 	len_bytes = segment(0, ACK, 5000, 701, 0);
 	EXPECT(!flow_corrupt(&table, 0, packet, len_bytes, 128, 7));
 	len_bytes = segment(0, ACK, 5000, 701, 50);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of idempotence: every opcode of both queues has one, and only those that are known to
- * be harmless are sent twice.
+ * The rules for sending commands again: every opcode of both queues has a rule, and only commands
+ * known to be harmless are sent twice.
  */
 #include "host/resend.h"
 #include "tap.h"
@@ -35,7 +35,7 @@ static void io_commands_have_their_rule(void)
 		EXPECT_EQ(RESEND_AT_ONCE, io_rule(at_once[i]));
 	for (size_t i = 0; i < sizeof(fenced); i++)
 		EXPECT_EQ(RESEND_FENCED, io_rule(fenced[i]));
-	/* Everything else, known or not, is never sent twice. */
+	/* All other opcodes, known or unknown, are never sent twice. */
 	for (unsigned opcode = 0; opcode < 256; opcode++)
 		counts[io_rule((uint8_t)opcode)]++;
 	EXPECT_EQ(sizeof(at_once), counts[RESEND_AT_ONCE]);
@@ -83,7 +83,7 @@ static void logs_that_are_emptied_are_read_once(void)
 		{LOG_PERSISTENT_EVENT, RESEND_AT_ONCE},
 		{LOG_PERSISTENT_EVENT | 2 << 8, RESEND_NEVER},
 		{LOG_RESERVATION, RESEND_NEVER},
-		/* RAE and the number of dwords are no LSP. */
+		/* RAE and the number of dwords are not part of LSP. */
 		{LOG_CTRL_RESET | 0xffff8000u, RESEND_AT_ONCE},
 	};
 
@@ -95,7 +95,7 @@ static void logs_that_are_emptied_are_read_once(void)
 	}
 }
 
-/* A Copy within namespace 1 of up to two ranges to `to`. */
+/* The rule for a Copy within namespace 1 of up to two ranges to block `to`. */
 static enum resend_rule copy_rule(uint64_t to, uint8_t format, const struct copy_range *ranges,
 				  uint32_t range_count)
 {
@@ -122,12 +122,12 @@ static void copy_onto_its_source_is_never_sent_twice(void)
 	EXPECT_EQ(RESEND_NEVER, copy_rule(100, COPY_FORMAT_ONE_NS, &range, 1));
 	EXPECT_EQ(RESEND_NEVER, copy_rule(91, COPY_FORMAT_ONE_NS, &range, 1));
 	EXPECT_EQ(RESEND_FENCED, copy_rule(90, COPY_FORMAT_ONE_NS, &range, 1));
-	/* What the second range writes lies behind what the first does. */
+	/* The second range is written behind the first. */
 	EXPECT_EQ(RESEND_NEVER, copy_rule(186, COPY_FORMAT_ONE_NS, two, 2));
 	EXPECT_EQ(RESEND_FENCED, copy_rule(185, COPY_FORMAT_ONE_NS, two, 2));
 	EXPECT_EQ(RESEND_NEVER, copy_rule(86, COPY_FORMAT_ONE_NS, two, 2));
 	EXPECT_EQ(RESEND_FENCED, copy_rule(85, COPY_FORMAT_ONE_NS, two, 2));
-	/* No end wraps around. */
+	/* Ends of ranges do not wrap. */
 	EXPECT_EQ(RESEND_FENCED, copy_rule(UINT64_MAX - 1, COPY_FORMAT_ONE_NS, &range, 1));
 	range.first_block = UINT64_MAX - 1;
 	EXPECT_EQ(RESEND_NEVER, copy_rule(UINT64_MAX, COPY_FORMAT_ONE_NS, &range, 1));
@@ -141,7 +141,7 @@ static void copy_between_namespaces_may_be_sent_twice(void)
 	EXPECT_EQ(RESEND_FENCED, copy_rule(100, COPY_FORMAT_ANY_NS, &range, 1));
 	range.nsid = 1;
 	EXPECT_EQ(RESEND_NEVER, copy_rule(100, COPY_FORMAT_ANY_NS, &range, 1));
-	/* A format that nobody here can read. */
+	/* A format that the rule cannot read. */
 	EXPECT_EQ(RESEND_NEVER, copy_rule(500, 1, &range, 1));
 }
 

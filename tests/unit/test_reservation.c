@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservations: layouts on the wire, the rules of NVMe Base 2.1, section 8.1.22, as tables (type,
- * role, command; who is told what), what is kept and what of damaged bytes is refused, and many
- * registrants. Pure code, one thread.
+ * Reservations: layouts on the wire; the rules of NVMe Base 2.1, section 8.1.22, as tables (type,
+ * role, command, and the notices of each host); what is kept and which damaged bytes are refused;
+ * many registrants. Pure code, one thread.
  */
 #include "tap.h"
 
@@ -27,7 +27,7 @@ static struct uuid host(unsigned number)
 {
 	struct uuid id = {0};
 
-	/* Not in the order of the numbers, so that sorting has something to do. */
+	/* Not in numerical order, so that registrants need sorting. */
 	id.bytes[0] = (uint8_t)(number * 151);
 	id.bytes[1] = (uint8_t)(number >> 8);
 	id.bytes[2] = (uint8_t)number;
@@ -143,7 +143,7 @@ static bool holds(unsigned who)
 	return registrant && reservation_is_holder(now, registrant);
 }
 
-/* NOTICE_NONE: not told, or told twice. */
+/* Type of the host's notice; NOTICE_NONE: none, or more than one. */
 static enum reservation_notice_type told(unsigned who)
 {
 	struct uuid id = host(who);
@@ -167,7 +167,7 @@ static enum reservation_notice_type told(unsigned who)
 #define CONFLICT NVME_SC_RESERVATION_CONFLICT
 #define INVALID  NVME_SC_INVALID_FIELD
 
-/* A, B and C are registered; A holds the type. */
+/* A, B and C are registered; A holds a reservation of this type. */
 static void scene(uint8_t type)
 {
 	forget_all();
@@ -263,7 +263,7 @@ static void reports_and_log_pages_have_their_layout(void)
 
 /* ---- who may do what ------------------------------------------------------------------------- */
 
-/* Section 8.1.22.1: rows are types, columns the roles; A allowed, C conflict. */
+/* Section 8.1.22.1: rows are types, columns are roles; A: allowed, C: conflict. */
 static const struct {
 	const char *reads;  /* holder, registrant, other */
 	const char *writes; /* likewise */
@@ -307,8 +307,7 @@ static void types_let_through_what_the_table_says(void)
 			for (unsigned i = 0; i < sizeof(admin); i++)
 				IS(write,
 				   reservation_judge(now, &id, reservation_group_admin(admin[i])));
-			/* Reservation commands, Cancel, Identify: judged elsewhere or not at all.
-			 */
+			/* Reservation commands, Cancel, Identify: always allowed here. */
 			OK(reservation_judge(now, &id,
 					     reservation_group_io(NVME_IO_RESERVATION_REPORT)));
 			OK(reservation_judge(now, &id, reservation_group_admin(0x06)));
@@ -432,7 +431,7 @@ static void preempting_the_holder(void)
 		EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(A));
 		EXPECT_EQ(1, last.notice_count);
 		EXPECT(!last.aborts);
-		/* With another type those that stay are told that the old one is gone. */
+		/* With another type the remaining registrants get a notice of the release. */
 		OK(preempt(C, key_of(B), type % 6 + 1));
 		EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(B));
 		EXPECT_EQ(type % 6 + 1, now->type);
@@ -448,23 +447,23 @@ static void preempting_the_holder(void)
 
 static void preempting_registrants(void)
 {
-	/* A key that the holder does not have: its registrants go, the holder stays. */
+	/* A key that is not the holder's: its registrants are removed, the holder stays. */
 	scene(RESERVATION_WRITE_EXCLUSIVE);
 	OK(preempt(B, key_of(C), RESERVATION_EXCLUSIVE_ACCESS));
 	EXPECT(holds(A) && !is_joined(C) && now->type == RESERVATION_WRITE_EXCLUSIVE);
 	EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(C));
 	EXPECT_EQ(1, last.notice_count);
-	/* Without a reservation none comes to be. */
+	/* Without a reservation none is created. */
 	scene(RESERVATION_NONE);
 	OK(preempt(B, key_of(C), RESERVATION_EXCLUSIVE_ACCESS));
 	EXPECT(!reservation_is_held(now) && now->count == 2);
 	IS(INVALID, preempt(B, 0, RESERVATION_EXCLUSIVE_ACCESS));
 	IS(CONFLICT, preempt(B, key_of(C), RESERVATION_EXCLUSIVE_ACCESS));
-	/* One's own key, not holding: one's own registration goes, and nobody is told. */
+	/* The caller's own key, when it is no holder: the caller is removed, without a notice. */
 	scene(RESERVATION_WRITE_EXCLUSIVE);
 	OK(preempt(B, key_of(B), RESERVATION_WRITE_EXCLUSIVE));
 	EXPECT(!is_joined(B) && holds(A) && last.notice_count == 0);
-	/* Hosts that share a key go together; whoever asks stays when it takes over. */
+	/* Hosts with the same key are removed together; the caller stays when it takes over. */
 	forget_all();
 	for (unsigned who = A; who <= D; who++)
 		OK(do_register(who, (struct register_cmd){REGISTER_KEY, false, 0, 0, 77}));
@@ -500,7 +499,7 @@ static void preempting_all_registrants(void)
 		EXPECT(!is_joined(A) && holds(B) && now->count == 1);
 		EXPECT_EQ(RESERVATION_WRITE_EXCLUSIVE, now->type);
 		EXPECT_EQ(NOTICE_REGISTRATION_PREEMPTED, told(A));
-		/* The last one preempts itself away. */
+		/* The last registrant preempts itself. */
 		scene(type);
 		OK(leave(A));
 		OK(leave(C));
@@ -625,7 +624,7 @@ static void seal(uint8_t *value, size_t bytes)
 	memcpy(value + bytes - sizeof(sum), &sum, sizeof(sum));
 }
 
-/* Bytes that no rule makes, with a right checksum. */
+/* Changes one byte and corrects the checksum: no reservation has these bytes. */
 static void expect_refused(const uint8_t *value, size_t bytes, size_t at, uint8_t byte)
 {
 	struct reservation *back;
@@ -655,27 +654,27 @@ static void damaged_bytes_are_refused(void)
 			copy[at] ^= (uint8_t)(1 << bit);
 			EXPECT_EQ(-EPROTO, reservation_decode(copy, bytes, &back));
 		}
-	expect_refused(value, bytes, 0, 0);       /* another magic */
-	expect_refused(value, bytes, 8, 7);       /* an unknown type */
-	expect_refused(value, bytes, 8, 0);       /* a holder of nothing */
-	expect_refused(value, bytes, 8, 5);       /* one holder of all registrants' */
-	expect_refused(value, bytes, 12, 2);      /* another count than the length says */
-	expect_refused(value, bytes, 15, 0x80);   /* one that overflows */
-	expect_refused(value, bytes, 16, 0xee);   /* a holder that is not registered */
+	expect_refused(value, bytes, 0, 0);       /* wrong magic */
+	expect_refused(value, bytes, 8, 7);       /* unknown type */
+	expect_refused(value, bytes, 8, 0);       /* holder without a reservation */
+	expect_refused(value, bytes, 8, 5);       /* one holder, type of all registrants */
+	expect_refused(value, bytes, 12, 2);      /* count that differs from the length */
+	expect_refused(value, bytes, 15, 0x80);   /* count that overflows */
+	expect_refused(value, bytes, 16, 0xee);   /* holder that is not registered */
 	expect_refused(value, bytes, 32 + 24, 0); /* registrants out of order */
 	memcpy(copy, value, bytes);
 	memset(copy + 32 + 16, 0, 8); /* a key of 0 */
 	seal(copy, bytes);
 	EXPECT_EQ(-EPROTO, reservation_decode(copy, bytes, &back));
 	memcpy(copy, value, bytes);
-	memcpy(copy + 32 + 24, copy + 32, 16); /* the same host twice */
+	memcpy(copy + 32 + 24, copy + 32, 16); /* same host twice */
 	seal(copy, bytes);
 	EXPECT_EQ(-EPROTO, reservation_decode(copy, bytes, &back));
 	free(value);
 	OK(do_release(A, (struct release_cmd){RELEASE_CLEAR, false, 0, key_of(A)}));
 	EXPECT_EQ(0, reservation_encode(now, &value, &bytes));
 	EXPECT_EQ(32 + 4, bytes);
-	expect_refused(value, bytes, 8, 5); /* held by all registrants, and there are none */
+	expect_refused(value, bytes, 8, 5); /* held by all registrants, but there are none */
 	expect_refused(value, bytes, 8, 6);
 	free(value);
 	forget_all();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * target/rota.c: whose turn it is, what may run, what is refused, what is swept away. A model with
+ * target/rota.c: whose turn it is, what may run, what is refused, what is swept. A model with
  * random steps checks the counts: no entry is lost, none runs twice, and every bound holds.
  */
 #include "base/prng.h"
@@ -47,7 +47,7 @@ static void hosts_take_turns(void)
 	EXPECT(rota.waiting == 0 && list_empty(&rota.held));
 }
 
-/* A host that comes again and again behind its own end does not overtake. */
+/* A host that adds work again and again when its work ends does not overtake others. */
 static void a_host_that_comes_back_is_the_last(void)
 {
 	struct rota_entry a[2], b;
@@ -82,7 +82,7 @@ static void few_of_a_host_run_at_a_time(void)
 	EXPECT(rota_is_ready(&rota) && rota_take(&rota) == &a[2]);
 	EXPECT(!rota_take(&rota));
 	rota_leave(&rota, &a[3]); /* one that waits */
-	rota_leave(&rota, &a[3]); /* nothing */
+	rota_leave(&rota, &a[3]); /* no effect: not waiting any more */
 	rota_leave(&rota, &a[0]);
 	rota_leave(&rota, &a[2]);
 	rota_leave(&rota, &b[0]);
@@ -98,12 +98,12 @@ static void bounds_hold(void)
 	add(&rota, "a", a, 4);
 	EXPECT(rota_add(&rota, "a", &a[4]) == -EBUSY);
 	EXPECT(!rota_is_waiting(&a[4]));
-	rota_leave(&rota, &a[4]); /* nothing */
+	rota_leave(&rota, &a[4]); /* no effect: never added */
 	add(&rota, "b", b, 2);
 	EXPECT(rota_add(&rota, "b", &b[2]) == -EBUSY); /* the total is reached */
-	add(&rota, "c", c, 2);                         /* which leaves everybody a minimum */
+	add(&rota, "c", c, 2);                         /* but every host has its minimum */
 	EXPECT(rota_add(&rota, "c", &c[2]) == -EBUSY);
-	/* What runs makes room. */
+	/* Entries that run free their places. */
 	EXPECT(rota_take(&rota) == &a[0] && rota_take(&rota) == &b[0]);
 	EXPECT(rota_add(&rota, "a", &a[4]) == -EBUSY && rota_add(&rota, "b", &b[2]) == 0);
 	add(&rota, "d", &d, 1);
@@ -133,7 +133,7 @@ static void unwanted_ones_are_swept(void)
 	rota_init(&rota, &one);
 	add(&rota, "a", &all[0], 3);
 	add(&rota, "b", &all[3], 3);
-	EXPECT(rota_take(&rota) == &all[0]); /* runs: not swept */
+	EXPECT(rota_take(&rota) == &all[0]); /* runs, so it is not swept */
 	unwanted_from = &all[0];
 	unwanted_to = &all[5];
 	rota_sweep(&rota, is_unwanted, &unwanted);

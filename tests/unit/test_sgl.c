@@ -79,7 +79,7 @@ static void encoders_have_the_bytes_of_the_specification(void)
 	memset(&sqe.sgl, 0xee, sizeof(sqe.sgl));
 	sgl_encode_transport(&sqe, 0x01020304);
 	memcpy(raw, &sqe, sizeof(raw));
-	EXPECT_EQ(0x42, raw[1]); /* FUSE stays */
+	EXPECT_EQ(0x42, raw[1]); /* FUSE is unchanged */
 	EXPECT_EQ(0, raw[24]);
 	EXPECT_EQ(0x04, raw[32]);
 	EXPECT_EQ(0x01, raw[35]);

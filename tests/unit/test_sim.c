@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator keeps the promises of reactor/reactor.h: timers, messages, deferred functions,
+ * The simulator fulfils the contract of reactor/reactor.h: timers, messages, deferred functions,
  * files, offloaded work, listeners, the ways in which connections end, and the count of leaks.
  */
 #include "../sim/sim.h"
@@ -298,7 +298,7 @@ static void a_connection_has_addresses_a_window_and_an_end(void)
 	run_ms(1);
 	EXPECT_EQ(1005, received[1]);
 	EXPECT_EQ(0, last_recv[1]);
-	EXPECT_EQ(1, last_recv[0]); /* the other direction is still open: nothing to hear */
+	EXPECT_EQ(1, last_recv[0]); /* the other direction is still open: nothing is reported */
 	close_all();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches and pollers of the simulated reactor: the same contract as test_reactor_watch.c, by one
- * seed, and what only the simulator has: channels, processes that die with a watch armed.
+ * Watches and pollers of the simulated reactor: the contract of test_reactor_watch.c, with one
+ * seed, and features of the simulator alone: channels, processes that die with a watch armed.
  */
 #include "../sim/sim.h"
 #include "tap.h"
@@ -97,7 +97,7 @@ static void a_watch_tells_once_for_each_arm(void)
 	world_destroy();
 }
 
-/* Armed, and what it waited for holds no longer when its turn comes. */
+/* The watch is armed, but the event has passed when its turn comes. */
 static void an_event_that_passed_is_not_told(void)
 {
 	world_create(2);
@@ -142,7 +142,7 @@ static struct {
 	unsigned produced, consumed;
 	bool is_armed;
 	unsigned polls, arms;
-	uint64_t times; /* of all that was consumed, mixed */
+	uint64_t times; /* mixed times of all consumed completions */
 } device;
 
 static bool device_poll(struct reactor_poller *poller)
@@ -198,7 +198,7 @@ static uint64_t device_world(uint64_t seed)
 	run_us(2000);
 	EXPECT_EQ(200, device.consumed);
 	EXPECT(device.arms > 10 && device.polls > device.arms);
-	/* Idle now: no turn comes by itself. */
+	/* Idle now: no further event is pending. */
 	end_ns = sim_now(sim);
 	EXPECT(!sim_step(sim));
 	EXPECT_EQ(end_ns, sim_now(sim));

@@ -29,7 +29,7 @@ static void follows_the_gap(void)
 	EXPECT_EQ(0, spin_policy_window_ns(&policy, 1));
 }
 
-/* Wake-ups make gaps look long; one true gap in so many is enough to find out. */
+/* Wake-ups make gaps look long. One true gap in a while is enough to notice. */
 static void looks_again_now_and_then(void)
 {
 	unsigned spins = 0;
@@ -46,7 +46,7 @@ static void looks_again_now_and_then(void)
 	EXPECT_EQ(50000, spin_policy_window_ns(&policy, 1));
 }
 
-/* With more under way a longer spin is allowed, and no longer one than that. */
+/* With more commands in flight a longer spin is allowed, up to a bound. */
 static void scales_with_what_waits(void)
 {
 	spin_policy_init(&policy, 50000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state folder: one holder at a time, counters that survive, unsafe shutdowns that count, the
- * document of older versions that is taken over once, a damaged one that is set aside.
+ * document of older versions that is imported once, a damaged document that is set aside.
  */
 #include "daemon/state.h"
 
@@ -182,7 +182,7 @@ static void sets_a_damaged_old_document_aside(void)
 	}
 }
 
-/* Unlike the old counters, the store holds what cannot be had again: it is never set aside. */
+/* Unlike the old counters, the store holds data that cannot be recreated: it is never set aside. */
 static void refuses_a_damaged_store(void)
 {
 	struct state_error error = {""};
@@ -195,7 +195,7 @@ static void refuses_a_damaged_store(void)
 	EXPECT_EQ(-EUCLEAN, state_open(dir, &state, &error));
 	EXPECT(strstr(error.text, "weft.db") != NULL);
 	EXPECT(strstr(error.text, "backup") != NULL);
-	/* And the folder is free again. */
+	/* And the folder is unlocked again. */
 	EXPECT_EQ(-EUCLEAN, state_open(dir, &state, &error));
 }
 

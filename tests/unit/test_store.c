@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: documents come back as they went in, a change writes only what differs, values are
- * kept and forgotten, batches are whole or nothing; damage, other versions, locks and read-only
- * files are told with their remedy and change nothing.
+ * The store: documents are read as they were written, a change writes only the difference, values
+ * are kept and forgotten, batches are all or nothing. Damage, other versions, locks and read-only
+ * files are reported with a remedy and change nothing.
  */
 #include "store_world.h"
 
@@ -161,7 +161,7 @@ static void documents_come_back_as_they_went_in(void)
 	store = open_good();
 	EXPECT_EQ(2, store_generation(store));
 	expect_document(store, two);
-	/* From the rows themselves to nothing. */
+	/* From the same rows to none. */
 	none = json_pack("{s:[],s:[]}", "subsystems", "ports");
 	keep(store, two, none, SOME_DIFF);
 	expect_document(store, none);
@@ -177,7 +177,7 @@ static int rows_written(struct store *store, json_t *before, json_t *after)
 	sqlite3_stmt *stmt;
 	int count = -1;
 
-	/* A row's place in the log of this table: triggers see what is written, and only that. */
+	/* Triggers log every row that is written. */
 	sql("CREATE TABLE IF NOT EXISTS written(kind, key); DELETE FROM written;"
 	    "CREATE TRIGGER IF NOT EXISTS w1 AFTER INSERT ON object BEGIN"
 	    " INSERT INTO written VALUES(new.kind, new.key); END;"
@@ -255,7 +255,7 @@ static void *malloc_or_not(size_t len_bytes)
 	return allocs_left > 0 && --allocs_left == 0 ? NULL : malloc(len_bytes);
 }
 
-/* Whichever allocation of the JSON library fails: all of the change is kept, or nothing is. */
+/* Whichever allocation of the JSON library fails: all of the change is kept, or nothing. */
 static void a_change_without_memory_keeps_all_or_nothing(void)
 {
 	json_t *one, *two;
@@ -415,8 +415,7 @@ static void a_batch_is_whole(void)
 	store_close(store);
 }
 
-/* ---- what can be wrong ------------------------------------------------------------------------
- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void make_full_one(void)
 {
@@ -459,8 +458,8 @@ static void a_damaged_one_is_told(void)
 	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
 }
 
-/* Every page is well-formed and the tables can be read: only the integrity check finds the index
- * whose rows are in another order than its definition says. */
+/* Every page is well-formed and the tables are readable: only the integrity check finds the index
+ * whose rows are in another order than its definition. */
 static void an_index_that_contradicts_its_table_is_told(void)
 {
 	use_folder("index");

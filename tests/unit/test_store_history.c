@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Former generations in the store: each can be read as it was, however rows came, changed and went
- * since; the oldest are forgotten by count and by bytes; a store of version 1 is migrated and its
- * state begins the history; a copy of the store is a store.
+ * Former generations in the store: each can be read as it was, whatever rows were added, changed
+ * and removed since; the oldest are forgotten by count and by bytes; a store of version 1 is
+ * migrated and its state starts the history; a copy of the store is a store.
  */
 #include "store_world.h"
 
@@ -18,7 +18,7 @@ static struct store *open_in(const char *name)
 	return open_good();
 }
 
-/* Subsystems come and go with the bits of `number`, and what they say changes with it. */
+/* The bits of `number` select the subsystems, and `number` is in their content. */
 static json_t *document_of(unsigned number, size_t text_bytes)
 {
 	json_t *document =
@@ -94,7 +94,7 @@ static struct listed list(struct store *store)
 	return listed;
 }
 
-/* A few more than are kept, with the store closed and opened in between. */
+/* Some more than are kept, with the store closed and opened in between. */
 static void every_generation_that_is_kept_comes_back(void)
 {
 	enum {
@@ -122,7 +122,7 @@ static void every_generation_that_is_kept_comes_back(void)
 	expect_none(store, COUNT - STORE_HISTORY_MAX - 1);
 	expect_none(store, COUNT + 1);
 	store_close(store);
-	/* Nothing of the forgotten ones is left. */
+	/* No rows of the forgotten generations are left. */
 	EXPECT_EQ(SQLITE_OK,
 		  sql_in(STORE_FILE, "SELECT CASE WHEN (SELECT min(generation) FROM undo)"
 				     " <= 9 THEN abs(-9223372036854775808) END"));
@@ -130,8 +130,7 @@ static void every_generation_that_is_kept_comes_back(void)
 		json_decref(documents[i]);
 }
 
-/* Each of the changes takes the text's bytes in the history; the newest is kept whatever it takes.
- */
+/* Each change takes the length of the text in the history. The newest is kept regardless. */
 static void large_ones_are_forgotten_earlier(void)
 {
 	size_t text_bytes = (size_t)STORE_HISTORY_BYTES_MAX / 4;
@@ -148,7 +147,7 @@ static void large_ones_are_forgotten_earlier(void)
 	EXPECT(listed.count >= 4 && listed.count <= 6);
 	for (uint64_t g = listed.oldest; g <= 8; g++)
 		expect_generation(store, g, documents[g - 1]);
-	/* To go back from here, the 40 MiB of the former one are needed. */
+	/* Going back from here needs the 40 MiB of the former document. */
 	keep(store, before, documents[0], "");
 	EXPECT_EQ(2, list(store).count);
 	expect_generation(store, 8, documents[7]);
@@ -157,8 +156,7 @@ static void large_ones_are_forgotten_earlier(void)
 		json_decref(documents[i]);
 }
 
-/* The limit in bytes counts names, not only documents: rows that only note that something was new
- * have no document. */
+/* The limit in bytes counts names too: rows that only record a new object have no document. */
 static void every_byte_of_an_undo_row_counts(void)
 {
 	json_t *a = document_of(1, 10), *b = document_of(6, 10);
@@ -218,7 +216,7 @@ static void a_store_of_version_1_is_migrated(void)
 	expect_generation(store, 1, a);
 	expect_generation(store, 2, b);
 	store_close(store);
-	/* One that has never kept a state has no history. */
+	/* A store that never kept a state has no history. */
 	store_close(open_in("old-empty"));
 	EXPECT_EQ(SQLITE_OK, sql_in(STORE_FILE, "DROP TABLE history; DROP TABLE undo;"
 						"PRAGMA user_version = 1"));
@@ -246,7 +244,7 @@ static void a_copy_is_a_store(void)
 	EXPECT_EQ(0, store_copy(store, from, &error));
 	EXPECT_EQ(0, stat(from, &info));
 	EXPECT_EQ(0600, info.st_mode & 0777);
-	/* Over what a former attempt has left, and over a former copy. */
+	/* Over the remains of a failed attempt, and over a former copy. */
 	EXPECT_EQ(0, store_copy(store, from, &error));
 	store_close(store);
 	store_close(open_in("copy"));
@@ -273,7 +271,7 @@ static void on_counted(void *arg, const struct store_generation *generation)
 	counts[strncmp(generation->origin, STORE_ORIGIN_HOST, strlen(STORE_ORIGIN_HOST)) == 0]++;
 }
 
-/* The history as another program sees it: what it counts is what it has. */
+/* Checks the byte counts in the history, as another program. */
 static void expect_bytes_true(void)
 {
 	EXPECT_EQ(SQLITE_OK,
@@ -328,7 +326,7 @@ static void on_former(void *arg, const json_t *ns)
 		counts[i] += strcmp(uuid, (const char *[]){"first", "guest", "last"}[i]) == 0;
 }
 
-/* Generations are folded, but who had a file in between is still known; labels cost nothing. */
+/* Folded generations still record who had a file in between; labels take no room. */
 static void folding_forgets_no_owner_of_a_file(void)
 {
 	struct store *store = open_in("owners");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Identify, Get Log Page, features and asynchronous events of a hand-built controller: commands go
- * through prepare and execute, a transport that only remembers takes the completions. No reactor
- * runs, which the ownership checks accept: controller and caller are both on none.
+ * through prepare and execute, and a fake transport records the completions. No reactor runs. The
+ * ownership checks accept this: controller and caller both belong to none.
  */
 #include "tap.h"
 
@@ -44,7 +44,7 @@ static struct subsystem was = {.nqn = "nqn.2026-11.io.weft:test",
 static struct subsystem *was_list[] = {&was};
 static struct port ports[] = {{.id = 1}};
 
-/* What applying makes, without the rest. */
+/* Frees what applying adds to a snapshot. */
 static void parts_free(struct snapshot *of)
 {
 	for (unsigned i = 0; i < of->subsystem_count; i++) {
@@ -105,7 +105,7 @@ static void tear_down(void)
 	free(snapshot);
 }
 
-/* Runs a command whose SGL says sgl_bytes; its status, and its data in `data`. */
+/* Runs a command with an SGL of sgl_bytes. Returns its status; its data are in `data`. */
 static nvme_status run(unsigned index, nvme_status (*prepare)(struct slot *), struct nvme_sqe sqe,
 		       uint32_t sgl_bytes)
 {
@@ -173,7 +173,7 @@ static nvme_status set_feature(uint8_t id, uint32_t cdw11, uint32_t sgl_bytes)
 	return run(0, feature_set_prepare, sqe, sgl_bytes);
 }
 
-/* Held requests use slots 1 and up. */
+/* Event requests use slots 1 and up. */
 static bool hold_event_request(unsigned index)
 {
 	run(index, async_event_prepare, (struct nvme_sqe){.opcode = NVME_ADMIN_ASYNC_EVENT}, 0);
@@ -253,7 +253,7 @@ static void identify_judges_cns_and_csi(void)
 	tear_down();
 }
 
-/* A list has 2047 entries, from CNTID on: those of the same subsystem that are for I/O. */
+/* A list has 2047 entries, from CNTID on: I/O controllers of the same subsystem. */
 static void ctrl_list_ends_when_it_is_full(void)
 {
 	static struct ctrl *ctrls[NVME_CNTLID_MAX + 1];
@@ -321,7 +321,7 @@ static void log_judges_page_length_and_offset(void)
 	tear_down();
 }
 
-/* It is about to end: what the page tells of was removed. */
+/* The controller is about to end: the object of the page was removed. */
 static void log_of_what_was_removed_is_refused(void)
 {
 	set_up(CTRL_TYPE_IO);
@@ -378,7 +378,7 @@ static void on_manage(void *arg, struct manage_request *request)
 {
 }
 
-/* A right is of no use where nobody carries out what it allows. */
+/* A right is not granted when no manager can execute its commands. */
 static void rights_need_a_manager(void)
 {
 	struct ctrl_identity identity;
@@ -439,20 +439,20 @@ static void event_is_reported_once_until_its_page_is_read(void)
 	ctrl_event_note_changed_ns(ctrl, 7);
 	ctrl_event_raise(ctrl, CTRL_EVENT_NS_ATTRIBUTE);
 	EXPECT(responded == NULL);
-	/* Not enabled: pending until it is. */
+	/* Not enabled: the event stays pending. */
 	set_feature(FEATURE_ASYNC_EVENT, ASYNC_MASK_NS_ATTRIBUTE, 0);
 	EXPECT_EQ(SLOT_RESPONDING, slots[1].state);
 	EXPECT_EQ(2 | 0 << 8 | LOG_CHANGED_NS << 16, slots[1].result);
 	EXPECT_EQ(SLOT_EXECUTING, slots[2].state);
 	ctrl_event_raise(ctrl, CTRL_EVENT_NS_ATTRIBUTE);
 	EXPECT_EQ(SLOT_EXECUTING, slots[2].state);
-	/* Retained: nothing is cleared. */
+	/* RAE was set: nothing is cleared. */
 	get_log(LOG_CHANGED_NS, 4096, 0, true);
 	EXPECT_EQ(3, data[0]);
 	EXPECT_EQ(7, data[4]);
 	EXPECT_EQ(0, data[8]);
 	EXPECT_EQ(SLOT_EXECUTING, slots[2].state);
-	/* Read from the start: all that was pending has been seen. */
+	/* Read from the start: all pending changes have been seen. */
 	get_log(LOG_CHANGED_NS, 4096, 0, false);
 	EXPECT_EQ(3, data[0]);
 	EXPECT_EQ(SLOT_EXECUTING, slots[2].state);
@@ -460,7 +460,7 @@ static void event_is_reported_once_until_its_page_is_read(void)
 	EXPECT(data_is_zero(4096));
 	ctrl_event_raise(ctrl, CTRL_EVENT_NS_ATTRIBUTE);
 	EXPECT_EQ(SLOT_RESPONDING, slots[2].state);
-	/* A later part of the page: what came up meanwhile is reported afterwards. */
+	/* A later part of the page: changes since then are reported afterwards. */
 	EXPECT(hold_event_request(3));
 	ctrl_event_note_changed_ns(ctrl, 9);
 	ctrl_event_raise(ctrl, CTRL_EVENT_NS_ATTRIBUTE);
@@ -486,7 +486,7 @@ static void event_requests_are_limited_aborted_and_flushed(void)
 	ctrl_events_flush(ctrl, NVME_SC_ABORT_SQ_DELETION);
 	EXPECT_EQ(0, ctrl->aer_count);
 	expect_status(NVME_SC_ABORT_SQ_DELETION, slots[CTRL_AER_MAX].status);
-	/* One that came while the controller was on its way down ends when it is down. */
+	/* A request that came during the controller's reset ends with the reset. */
 	EXPECT(hold_event_request(1));
 	ctrl_events_reset(ctrl);
 	EXPECT_EQ(0, ctrl->aer_count);
@@ -499,7 +499,7 @@ static void shutdown_event_is_immediate(void)
 {
 	set_up(CTRL_TYPE_IO);
 	set_feature(FEATURE_ASYNC_EVENT, ASYNC_MASK_SHUTDOWN, 0);
-	/* Without a held request it is lost. */
+	/* Without a pending request the event is lost. */
 	ctrl_event_raise(ctrl, CTRL_EVENT_SHUTDOWN);
 	EXPECT(hold_event_request(1));
 	ctrl_event_raise(ctrl, CTRL_EVENT_SHUTDOWN);
@@ -521,7 +521,7 @@ static void changed_list_overflows(void)
 	tear_down();
 }
 
-/* As a swap does; the controller is back where it was afterwards. */
+/* Updates the controller as a swap does, then restores it. */
 static void tell(struct snapshot *second)
 {
 	const struct subsystem *subsystem = ctrl->subsystem;
@@ -537,7 +537,7 @@ static void tell(struct snapshot *second)
 	parts_free(second);
 }
 
-/* What the host is told when a second snapshot has these namespaces and this port. */
+/* Returns the events for the host when a second snapshot has these namespaces and this port. */
 static uint32_t compare(struct ns *now_ns, unsigned count, struct ana_group_state *ana,
 			unsigned ana_count)
 {
@@ -575,7 +575,7 @@ static void new_snapshot_raises_what_changed(void)
 	EXPECT_EQ(1, ctrl->changed_nsids[0]);
 	EXPECT_EQ(9, ctrl->changed_nsids[1]);
 	EXPECT_EQ(CTRL_EVENT_ANA_CHANGE, compare(now, 2, ana, 1));
-	/* A group that holds none of the host's namespaces is none of its business. */
+	/* A group without namespaces of the host is not reported to the host. */
 	EXPECT_EQ(0, compare(now, 2, ana + 1, 1));
 	now[0].ana_group = 5;
 	EXPECT_EQ(CTRL_EVENT_ANA_CHANGE | CTRL_EVENT_NS_ATTRIBUTE, compare(now, 2, NULL, 0));
@@ -588,7 +588,7 @@ static void new_snapshot_raises_what_changed(void)
 	tear_down();
 }
 
-/* Who may connect has changed, also when only the last host in order came or went. */
+/* The allow-list has changed, also when only the last host was added or removed. */
 static void delta_knows_of_every_host(void)
 {
 	static char hosts[][NVME_NQN_BYTES] = {"nqn.a", "nqn.b", "nqn.c"};
@@ -613,7 +613,7 @@ static void delta_knows_of_every_host(void)
 		was.host_count = rows[i].before;
 		set_up(CTRL_TYPE_IO);
 		now = was;
-		/* The same bytes behind the end: nobody looks at them. */
+		/* Entries beyond host_count are ignored. */
 		now.host_nqns = rows[i].has_other ? others : hosts;
 		now.host_count = rows[i].after;
 		now.allows_any_host = rows[i].is_any;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The error log as a page: entries newest first, and what each of them tells. Pure; no reactor
- * runs. The ANA log has a test of its own.
+ * The error log as a page: entries newest first, and the fields of each. Pure; no reactor runs. The
+ * ANA log has a test of its own.
  */
 #include "tap.h"
 

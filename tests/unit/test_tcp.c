@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The connection engine against itself on the simulated reactor: a host and a target exchange
- * random PDUs of every kind over a network that cuts, delays and fails as the seed says.
+ * random PDUs of every kind over a network that cuts, delays and fails as the seed decides.
  *
  * Each side knows the other's script, so every header and every payload byte is compared. Payload
- * lands in buffers of exactly its size; connections are freed in on_closed, so that the address
- * sanitizer sees any later use. SEEDS=n in the environment sets the number of seeds. Built a second
- * time with OVER_RECORDS, where records sit between the engine and the socket.
+ * is received into buffers of exactly its size, and connections are freed in on_closed, so that
+ * ASan sees any later use. SEEDS=n in the environment sets the number of seeds. Built a second time
+ * with OVER_RECORDS, where records sit between the engine and the socket.
  */
 #include "../sim/sim.h"
 #include "payload.h"
@@ -64,7 +64,7 @@ struct peer {
 	struct reactor *reactor;
 	struct tcp_conn_config config;
 	struct xor_config records;
-	struct holder *holder; /* NULL before it begins and after on_closed */
+	struct holder *holder; /* NULL before the start and after on_closed */
 	struct peer *other;
 	struct slot slots[SLOTS];
 	struct item script[SCRIPT_MAX];
@@ -80,9 +80,9 @@ struct peer {
 	uint8_t *dest;
 	uint32_t dest_bytes;
 	uint32_t granule_bytes;
-	bool has_paused;        /* for the header at hand */
-	unsigned ignores_after; /* so many PDUs; 0: never */
-	bool is_in_pdu;         /* its header was judged, its end has not come */
+	bool has_paused;        /* for the current header */
+	unsigned ignores_after; /* ignores after this number of PDUs; 0: never */
+	bool is_in_pdu;         /* header judged, end not received yet */
 	unsigned arrivals;
 	struct reactor_timer timer;
 };
@@ -317,7 +317,7 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
-/* Told before it is judged: it begins with the header of the next PDU, wherever the receive cut. */
+/* Called before the header is judged. The bytes always start with a PDU's header. */
 static void on_arrival(struct tcp_conn *conn, const uint8_t *bytes, size_t len_bytes)
 {
 	struct peer *peer = container_of(conn, struct holder, conn)->peer;
@@ -449,7 +449,7 @@ static struct world *world_create(uint64_t seed, const struct sim_options *optio
 	return world;
 }
 
-/* Digests, alignment and budget by the seed. */
+/* Sets digests, alignment and budget from the seed. */
 static void world_vary(struct world *world)
 {
 	struct prng *prng = world->prng;
@@ -503,7 +503,7 @@ static bool is_alive(void *arg)
 	return world->host.holder || world->target.holder;
 }
 
-/* Shared memory must not show half a granule: what follows the whole ones is untouched. */
+/* Shared memory must not show half a granule: bytes after the whole granules are unchanged. */
 static void check_granules(struct peer *peer)
 {
 	const struct tcp_conn *conn = peer->holder ? &peer->holder->conn : NULL;
@@ -542,7 +542,7 @@ static bool is_settling(void *arg)
 	return is_alive(world) || sim_leaks(world->sim) > 0;
 }
 
-/* Everything must end by itself from here on. */
+/* From here on everything must end by itself. */
 static void world_destroy(struct world *world)
 {
 	sim_enter(world->target.reactor);
@@ -615,7 +615,7 @@ static void every_pdu_arrives_whole(void)
 	}
 }
 
-/* Whatever ends it, and whenever: on_closed once on each side, every tx back, nothing left. */
+/* However and whenever it ends: on_closed once per side, every tx returned, nothing leaks. */
 static void any_end_at_any_time_is_clean(void)
 {
 	unsigned seeds = seed_count(600);
@@ -637,7 +637,7 @@ static void any_end_at_any_time_is_clean(void)
 		sim_enter(victim->reactor);
 		doom_strike(victim);
 		sim_leave(victim->reactor);
-		/* A side whose peer never came to life is closed by its own deadline. */
+		/* A side whose peer never started is closed by its own deadline. */
 		world_close_host(world);
 		EXPECT(sim_run_while(world->sim, is_alive, world, 30 * NS_PER_S));
 		world_destroy(world);
@@ -661,7 +661,7 @@ static void what_is_ignored_is_not_heard(void)
 	}
 }
 
-/* The same with a network that resets, stalls, refuses and closes halfway by itself. */
+/* The same with a network that resets, stalls, refuses and half-closes on its own. */
 static void a_bad_network_ends_clean(void)
 {
 	unsigned seeds = seed_count(200);
@@ -686,7 +686,7 @@ static void a_bad_network_ends_clean(void)
 	}
 }
 
-/* A partition that heals before the deadlines only delays; one that stays is found by them. */
+/* A partition that heals before the deadlines only delays. A lasting one is detected by them. */
 static void a_partition_delays_or_times_out(void)
 {
 	struct world *world = world_create(7, NULL);
@@ -749,7 +749,7 @@ static void every_byte_boundary_is_survived(void)
 		options.has_cut = true;
 		for (uint64_t cut = 1; cut < bytes && !tap_case_failed; cut++) {
 			options.cut_at = cut;
-			/* Where a send is cut another record begins. */
+			/* With records, a cut send starts another record. */
 			EXPECT(boundary_run(&options, has_digests) == bytes || OVER_RECORDS);
 		}
 		options.has_cut = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection engine on the reactor for machines, over a real loopback connection: what the
- * simulator cannot show is that the two reactors mean the same by their common header. A host
- * sends commands with data of many sizes, the target sends each one's data back and answers it.
+ * The connection engine on the real reactor, over a loopback connection: the simulator cannot show
+ * that both reactors implement their common header alike. A host sends commands with data of many
+ * sizes; the target returns each one's data and a response.
  */
 #include "tap.h"
 #include "xor_records.h"
@@ -19,14 +19,14 @@
 #define COMMANDS_MAX 400
 #define MAX_BYTES    (1024 * 1024)
 
-/* A command of either side: its data and what is sent for it. */
+/* A command of either side: its data and the PDUs sent for it. */
 struct slot {
 	struct tcp_tx data_tx;
 	struct tcp_tx resp_tx;
 	struct iovec iov;
 	uint32_t len_bytes;
 	uint32_t number;
-	bool is_sending; /* the target's data: its buffer is not free yet */
+	bool is_sending; /* the target's buffer is in use */
 	uint8_t *buf;
 };
 
@@ -96,7 +96,7 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 {
 	sink->granule_bytes = granule_bytes;
 	if (pdu->type == NVME_TCP_PDU_CAPSULE_CMD) {
-		/* The host has its data, but the kernel may still read it. */
+		/* The host has its data, but the kernel may still read the buffer. */
 		*ret_pause = target.slots[le16_get(pdu->u.sqe.cid)].is_sending;
 		sink->dest = target.slots[le16_get(pdu->u.sqe.cid)].buf;
 	} else if (pdu->type == NVME_TCP_PDU_C2H_DATA) {
@@ -266,7 +266,7 @@ static void data_comes_back_in_whole_blocks(void)
 	conversation(true, 512);
 }
 
-/* Loopback copies all the same and says so: left to itself the connection stops after four. */
+/* Loopback copies anyway and reports it: by default the connection stops zero copy after four. */
 static void data_comes_back_without_a_copy(void)
 {
 	zero_copy_min_bytes = 40000;
@@ -279,18 +279,18 @@ static void data_comes_back_without_a_copy(void)
 	is_zero_copy_forced = false;
 	conversation(false, 1);
 	EXPECT(target_stats.zc_sends >= 4);
-	/* Those under way when the fourth report came. */
+	/* And those in flight at the fourth report. */
 	EXPECT(target_stats.zc_sends < 4 + 32);
 	zero_copy_min_bytes = 0;
 	conversation(false, 1);
 	EXPECT_EQ(0, target_stats.zc_sends);
 }
 
-/* Bytes that the records hold do not wake a socket that is cold: the stream must call by itself. */
+/* Bytes inside the records do not wake a cold socket: the stream must call `ready` itself. */
 static void data_comes_back_through_records(void)
 {
 	has_records = true;
-	commands_wanted = COMMANDS_MAX / 4; /* small records take long under a sanitizer */
+	commands_wanted = COMMANDS_MAX / 4; /* small records are slow under a sanitizer */
 	for (unsigned i = 0; i < 4; i++) {
 		host_records = (struct xor_config){.seed = i,
 						   .record_max_bytes = i % 2 ? 900 : 0,

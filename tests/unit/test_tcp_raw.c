@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection engine against a bare socket on the simulated reactor: these bytes in, those
- * bytes out. The IC exchange, deadlines, violations and the TermReq they cause, digests that do
- * not match. NVMe/TCP Transport 1.1, sections 3.1, 3.5 and 3.6.
+ * The connection engine against a bare socket on the simulated reactor: given bytes in, expected
+ * bytes out. The IC exchange, deadlines, violations and their TermReq, digest mismatches. NVMe/TCP
+ * Transport 1.1, sections 3.1, 3.5 and 3.6.
  */
 #include "tcp_raw_world.h"
 
@@ -90,7 +90,7 @@ static void host_hears_of_a_refused_connection(void)
 	world_destroy();
 }
 
-/* Our host against a controller that answers the ICReq with this. */
+/* Our host against a controller that sends this ICResp. */
 static uint32_t controller_align_bytes = 4;
 
 static void host_against_ic_resp(bool asks, bool has_header_digest, bool has_data_digest)
@@ -190,7 +190,7 @@ static void an_unknown_type_is_answered_with_a_term_req(void)
 	EXPECT_EQ(NVME_TCP_FES_INVALID_HEADER_FIELD, le16_get(term.fes));
 	EXPECT_EQ(0, le32_get(term.fei));
 	EXPECT(memcmp(answer + NVME_TCP_TERM_HDR_BYTES, bad, 24) == 0);
-	/* The host does not close: it is cut off after the deadline, not before. */
+	/* The host does not close. It is cut off at the deadline, not before. */
 	EXPECT_EQ(TCP_CONN_TERMINATING, world->subject.conn.phase);
 	run_ms(190);
 	EXPECT_EQ(0, world->subject.closed_count);
@@ -244,7 +244,7 @@ static void a_violation_found_by_the_user_is_sent_with_its_header(void)
 	EXPECT_EQ(NVME_TCP_FES_PDU_SEQUENCE, le16_get(term.fes));
 	EXPECT(memcmp(answer + NVME_TCP_TERM_HDR_BYTES, hdr, 72) == 0);
 	EXPECT_EQ(0, world->subject.pdu_count);
-	/* What comes after it is drained and never looked at; the host's close ends it. */
+	/* Later bytes are drained and ignored; the host's close ends the connection. */
 	raw_send_now(hdr, 72);
 	EXPECT_EQ(0, world->subject.pdu_count);
 	EXPECT_EQ(0, world->subject.closed_count);
@@ -295,8 +295,8 @@ static void the_end_inside_a_pdu_is_not_orderly(void)
 	}
 }
 
-/* A command that is still on its way must not be run by a controller that its host has given up:
- * only an orderly end leaves with FIN, behind what was sent. */
+/* A controller must not run a command in transit after its host has given it up: only an orderly
+ * end sends FIN, after the queued bytes. */
 static void host_resets_what_it_has_given_up(void)
 {
 	for (int is_orderly = 0; is_orderly < 2; is_orderly++) {
@@ -317,7 +317,7 @@ static void host_resets_what_it_has_given_up(void)
 
 /* ---- digests ------------------------------------------------------------------------------- */
 
-/* A host of ours sends one command with 1000 bytes; the byte at flip_at is changed on the way. */
+/* Our host sends one command with 1000 bytes; the byte at flip_at is changed in transit. */
 static void send_flipped(uint64_t flip_at)
 {
 	static uint8_t payload[1000];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the connection engine sends and when, seen by a bare socket on the simulated reactor: one
- * send per turn, long queues, shared payload that changes while it waits, the order of last words.
+ * send per turn, long queues, shared payload that changes while it waits, the order of the last
+ * PDUs.
  */
 #include "tcp_raw_world.h"
 
@@ -30,7 +31,7 @@ static void responses_of_one_turn_leave_in_one_send(void)
 	world_destroy();
 }
 
-/* More than a send takes in pieces and in bytes, and more than a turn may send. */
+/* More than one send takes, in pieces and bytes, and more than one turn may send. */
 static void a_long_queue_leaves_in_several_sends(void)
 {
 	enum {
@@ -69,8 +70,8 @@ static void a_long_queue_leaves_in_several_sends(void)
 	world_destroy();
 }
 
-/* The payload changes whenever a part of it is gone: the peer gets each block whole all the same,
- * the one that was cut as it was then, the later ones as they are when they leave. */
+/* The payload changes after each partial send. The peer still gets every block whole: the cut block
+ * in its former version, later blocks as they are when sent. */
 static void shared_blocks_are_not_torn(void)
 {
 	const size_t len = 100000, block = 4096;
@@ -113,7 +114,7 @@ static void shared_blocks_are_not_torn(void)
 	free(payload);
 }
 
-/* With data digests the copy is made before the digest, so both always match. */
+/* With data digests the payload is copied before the digest is computed, so both match. */
 static void shared_payload_keeps_its_digest(void)
 {
 	uint8_t payload[4096];
@@ -137,7 +138,7 @@ static void shared_payload_keeps_its_digest(void)
 	world_destroy();
 }
 
-/* A PDU that is begun is finished, the next one is dropped, then comes the TermReq. */
+/* A partly sent PDU is finished, the next one is dropped, then the TermReq follows. */
 static void the_term_req_follows_the_pdu_that_is_begun(void)
 {
 	static uint8_t payload[50000];
@@ -173,7 +174,7 @@ static void the_term_req_follows_the_pdu_that_is_begun(void)
 	world_destroy();
 }
 
-/* A close sends what is queued first; a peer that does not read is cut off at the deadline. */
+/* A close sends queued bytes first. A peer that does not read is cut off at the deadline. */
 static void a_close_waits_for_what_is_queued(void)
 {
 	static uint8_t payload[50000];
@@ -227,7 +228,7 @@ static void sending_on_an_ended_connection_gives_the_tx_back(void)
 	world_destroy();
 }
 
-/* One connection with a lot to say gets its share of each turn and no more. */
+/* A connection with much data gets its share of each turn and no more. */
 static void a_turn_receives_no_more_than_its_budget(void)
 {
 	enum {

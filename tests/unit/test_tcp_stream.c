@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: what sits between a connection and its socket, shown with records of the test's own
- * (xor_records.h) on the simulated reactor. The handshake before ICReq, records that hold several
- * PDUs and PDUs over several records, what the stream's properties switch off, and every way to
- * end. test_tcp.c runs the whole engine over such records, test_tcp_loopback.c on real sockets.
+ * Streams between a connection and its socket, with the test's own records (xor_records.h) on the
+ * simulated reactor: the handshake before ICReq, records that hold several PDUs and PDUs over
+ * several records, what the stream's properties switch off, and every way to end. test_tcp.c runs
+ * the whole engine over such records, test_tcp_loopback.c on real sockets.
  */
 #include "tcp_raw_world.h"
 #include "xor_records.h"
@@ -11,10 +11,10 @@
 #define KEPT_BYTES (256 * 1024)
 
 static struct xor_config host_records, target_records;
-static struct tcp_records watched; /* xor_records with a look at what the engine asks for */
-static unsigned direct_recvs;      /* that were given memory beside the scratch */
+static struct tcp_records watched; /* xor_records that record the engine's calls */
+static unsigned direct_recvs;      /* received directly, not into the scratch */
 
-/* What the host's side puts on the wire. */
+/* Bytes that the host's side sends. */
 static struct {
 	size_t count;
 	uint8_t bytes[KEPT_BYTES];
@@ -57,7 +57,7 @@ static void records_world(const struct sim_options *options)
 	world->target_config.records_arg = &target_records;
 }
 
-/* world_destroy, with what records add to it. */
+/* world_destroy, and the checks of the records. */
 static void records_world_end(void)
 {
 	world_destroy();
@@ -81,7 +81,7 @@ static void host_send_cmd(struct sent *sent, const struct iovec *iov)
 	tcp_send_cmd(&world->other.conn, &sent->tx, &sqe, iov ? (uint32_t)iov->iov_len : 0);
 }
 
-/* The target sends so much; the host must get it as it was. */
+/* The target sends len_bytes; the host must receive them unchanged. */
 static void target_sends(uint32_t len_bytes)
 {
 	uint8_t *payload = malloc(len_bytes);
@@ -118,11 +118,11 @@ static void the_handshake_comes_before_the_ic_req(void)
 	EXPECT_EQ(1, world->subject.ready_count);
 	EXPECT(wire.count > XOR_HELLO_BYTES + NVME_TCP_IC_BYTES);
 	EXPECT(memcmp(wire.bytes, "HELLO", 5) == 0);
-	/* Not as it is, anywhere. */
+	/* No plain ICReq anywhere. */
 	EXPECT(memmem(wire.bytes, wire.count, ic_req, sizeof(ic_req)) == NULL);
 	records_world_end();
 
-	/* Without records it is the first thing. */
+	/* Without records the ICReq comes first. */
 	world_create(NULL);
 	wire.count = 0;
 	sim_net_set_tap(world->sim, tap_keep, NULL);
@@ -159,7 +159,7 @@ static void a_record_holds_many_pdus(void)
 	records_world_end();
 }
 
-/* A socket that takes a few bytes at a time, with records longer than its room. */
+/* A socket that takes a few bytes at a time, and records larger than its room. */
 static void short_writes_and_reads_lose_nothing(void)
 {
 	for (uint32_t window = 1; window < 2000; window = window * 3 + 1) {
@@ -178,7 +178,7 @@ static void short_writes_and_reads_lose_nothing(void)
 	}
 }
 
-/* Records without bytes of the engine are the records' own affair, on both sides. */
+/* Records without payload are handled by the records of both sides, not by the engine. */
 static void records_answer_each_other(void)
 {
 	records_world(NULL);
@@ -246,7 +246,7 @@ static void a_handshake_may_take_its_time(void)
 	records_world_end();
 }
 
-/* A peer that does not wait for it costs no turn, and what it sends is not lost. */
+/* A peer that sends early uses no turns, and its bytes are not lost. */
 static void nothing_is_received_while_a_handshake_takes_its_time(void)
 {
 	static const uint8_t hello[XOR_HELLO_BYTES] = "HELLO";
@@ -266,13 +266,13 @@ static void nothing_is_received_while_a_handshake_takes_its_time(void)
 	EXPECT_EQ(TCP_CONN_HANDSHAKE, world->subject.conn.phase);
 	EXPECT_EQ(before, target_records.handshakes);
 	run_ms(100);
-	/* Then it is judged. */
+	/* Then the bytes are judged. */
 	EXPECT_EQ(before + 1, target_records.handshakes);
 	EXPECT_EQ(-EBADMSG, world->subject.cause);
 	records_world_end();
 }
 
-/* It may end in the middle of that time, too. */
+/* The connection may end during the handshake, too. */
 static void a_handshake_under_way_can_be_closed(void)
 {
 	records_world(NULL);
@@ -395,7 +395,7 @@ static void an_end_without_its_record_is_an_error(void)
 	records_world_end();
 }
 
-/* What was queued before a close leaves first, though the socket has no room for it at once. */
+/* Bytes queued before a close are sent first, also when the socket has no room at once. */
 static void a_close_waits_for_records(void)
 {
 	static uint8_t payload[8000];
@@ -433,7 +433,7 @@ static void a_changed_record_ends_the_connection(void)
 	records_world_end();
 }
 
-/* The records have taken all of it, and wait for room that does not come. */
+/* The records have all bytes and wait for room that never comes. */
 static void a_peer_that_does_not_read_records_is_cut_off(void)
 {
 	static uint8_t payload[20000];

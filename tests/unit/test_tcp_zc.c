@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends without a copy, seen by a bare socket on the simulated reactor: which PDUs go that way, in
- * which order, how long they are held, what happens when the kernel refuses, copies all the same,
- * or the connection ends first. The simulated reactor itself checks that no byte changes before
- * its release.
+ * Sends without a copy, seen by a bare socket on the simulated reactor: which PDUs are eligible, in
+ * which order, how long they are held, and what happens when the kernel refuses, copies anyway, or
+ * the connection ends first. The simulated reactor itself checks that no byte changes before its
+ * release.
  */
 #include "tcp_raw_world.h"
 
 #define MIN_BYTES 4096
-#define LONG_US   20000 /* a hold that outlasts what a case looks at: 10 to 20 ms */
+#define LONG_US   20000 /* longer than a case observes: 10 to 20 ms */
 
 struct piece {
 	struct tcp_tx tx;
@@ -29,7 +29,7 @@ static void piece_done(struct tcp_tx *tx, int res)
 	piece->done_count++;
 	piece->res = res;
 	piece->closed_before = world->subject.closed_count;
-	/* What a pool would do with it: the next owner writes at once. */
+	/* As a pool does: the next owner writes at once. */
 	if (piece->payload)
 		memset(piece->payload, 0xee, piece->iov.iov_len);
 }
@@ -71,7 +71,7 @@ static struct piece *piece_new(void)
 	return piece;
 }
 
-/* Inside a turn: a C2HData whose command identifier is its place in `pieces`. */
+/* Call inside a turn. Sends a C2HData whose CID is its index in `pieces`. */
 static struct piece *send_data(size_t len_bytes, uint32_t shared_block_bytes)
 {
 	struct pdu_data_args args = {
@@ -116,7 +116,7 @@ static struct piece *send_data_now(size_t len_bytes)
 	return piece;
 }
 
-/* The bytes received are the PDUs 0 to `count` in order, each with its own payload. */
+/* The received bytes must be the PDUs 0 to `count` in order, each with its own payload. */
 static void expect_stream(unsigned count)
 {
 	const uint8_t *at = world->raw.bytes + NVME_TCP_IC_BYTES;
@@ -173,7 +173,7 @@ static void small_and_shared_payload_is_copied(void)
 	EXPECT_EQ(1, pieces[0].done_count);
 	EXPECT_EQ(1, pieces[1].done_count);
 	EXPECT_EQ(0, conn()->stats.zc_sends);
-	/* The threshold itself is enough. */
+	/* Exactly the threshold is enough. */
 	send_data_now(MIN_BYTES);
 	run_ms(5);
 	EXPECT_EQ(1, conn()->stats.zc_sends);
@@ -182,7 +182,7 @@ static void small_and_shared_payload_is_copied(void)
 	zc_world_end();
 }
 
-/* A response may wait with the payload before it. An R2T may not: its answer comes soon. */
+/* A response may wait with the payload before it. An R2T may not: its data would be late. */
 static void responses_ride_along_and_an_r2t_does_not(void)
 {
 	zc_world((struct sim_options){.is_orderly = true, .zc_hold_max_us = LONG_US}, true);
@@ -201,7 +201,7 @@ static void responses_ride_along_and_an_r2t_does_not(void)
 	zc_world_end();
 }
 
-/* All kinds in a row, over a network that cuts, stalls and fills up. */
+/* All kinds in sequence, over a network that cuts, stalls and fills up. */
 static void the_order_of_the_queue_is_kept(void)
 {
 	for (unsigned round = 0; round < 40; round++) {
@@ -283,7 +283,7 @@ static void a_kernel_that_cannot_gets_copies(void)
 	zc_world_end();
 }
 
-/* One that keeps them for ever gets so many; what follows is copied and does not wait. */
+/* A peer that never acknowledges can hold a bounded number. Later payload is copied and sent. */
 static void held_sends_are_bounded(void)
 {
 	zc_world((struct sim_options){.is_orderly = true, .zc_hold_max_us = 2000000}, true);
@@ -296,7 +296,7 @@ static void held_sends_are_bounded(void)
 		EXPECT_EQ(i >= 32, pieces[i].done_count);
 	expect_stream(40);
 	run_ms(3000);
-	/* Released, there is room again. */
+	/* After the release there is room again. */
 	send_data_now(5000);
 	run_ms(1);
 	EXPECT_EQ(33, conn()->stats.zc_sends);
@@ -306,7 +306,7 @@ static void held_sends_are_bounded(void)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
-/* `is_early`: before the send has a result. Either way done comes at the release, then the end. */
+/* `is_early`: before the send has a result. Always done at the release, then the end. */
 static void abort_with(bool is_early)
 {
 	zc_world((struct sim_options){.is_orderly = true,
@@ -325,7 +325,7 @@ static void abort_with(bool is_early)
 	sim_enter(world->reactor);
 	tcp_conn_abort(conn(), -EIO, "a test");
 	sim_leave(world->reactor);
-	/* What the kernel never saw is given back at once. */
+	/* Payload that the kernel never got is returned at once. */
 	EXPECT_EQ(1, pieces[2].done_count);
 	EXPECT_EQ(!is_early, pieces[1].done_count);
 	run_ms(5);
@@ -368,7 +368,7 @@ static void a_close_sends_and_waits_for_the_release(void)
 	zc_world_end();
 }
 
-/* What is under way is sent whole, what is not is dropped, then come the last words. */
+/* Payload in flight is sent completely, other payload is dropped, then the TermReq follows. */
 static void the_term_req_follows_what_is_under_way(void)
 {
 	struct nvme_tcp_term term;
@@ -395,7 +395,7 @@ static void the_term_req_follows_what_is_under_way(void)
 	zc_world_end();
 }
 
-/* All is with the kernel, but the peer acknowledges nothing: it may not keep buffers for ever. */
+/* The kernel has all bytes, but a peer that acknowledges none must not hold buffers for ever. */
 static void a_peer_that_keeps_buffers_is_cut_off(void)
 {
 	zc_world((struct sim_options){.is_orderly = true, .zc_hold_max_us = 1000000}, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time-outs: the profiles hold what they promise, values are set by name and contradictions are
- * refused with a text that helps, and the page says what the values are.
+ * Time-outs: the profiles keep their promises; values are set by name, and contradictions are
+ * refused with a helpful text; the page lists the values.
  */
 #include "host/timeouts.h"
 #include "tap.h"
@@ -30,19 +30,19 @@ static void profiles_keep_their_promises(void)
 		EXPECT_EQ(0, host_profile_parse(host_profile_name((enum host_profile)i), &profile));
 		EXPECT_EQ(i, profile);
 	}
-	/* Silent death in under a second by default and in training. */
+	/* Silent death is found in under a second by default and in training. */
 	EXPECT(profile_of(HOST_PROFILE_DEFAULT).silence_ms < 1000);
 	EXPECT(profile_of(HOST_PROFILE_TRAINING).silence_ms <
 	       profile_of(HOST_PROFILE_DEFAULT).silence_ms);
 	EXPECT(profile_of(HOST_PROFILE_DATABASE).silence_ms >
 	       profile_of(HOST_PROFILE_DEFAULT).silence_ms);
-	/* A database's I/O waits for ever. */
+	/* I/O of the database profile waits for ever. */
 	EXPECT_EQ(0, profile_of(HOST_PROFILE_DATABASE).fast_io_fail_ms);
 	EXPECT_EQ(-EINVAL, host_profile_parse("fast", &(enum host_profile){0}));
 	EXPECT_STR("unknown", host_profile_name((enum host_profile)(HOST_PROFILE_DATABASE + 1)));
 }
 
-/* Every value of every profile lies in the range that its name allows. */
+/* Every value of every profile is in the range of its field. */
 static void profiles_lie_in_range(void)
 {
 	for (unsigned i = HOST_PROFILE_DEFAULT; i <= HOST_PROFILE_DATABASE; i++) {
@@ -61,7 +61,7 @@ static void profiles_lie_in_range(void)
 			EXPECT_EQ(0, memcmp(&copy, &timeouts, sizeof(copy)));
 		}
 	}
-	/* No member without a name. */
+	/* Every member of the struct has a name. */
 	EXPECT_EQ(sizeof(struct host_timeouts) / sizeof(uint32_t), host_timeout_field_count);
 }
 
@@ -187,17 +187,17 @@ static void sums_are_right(void)
 	EXPECT_EQ(0, fault->read_ms);
 	EXPECT_EQ(2000, fault->write_reset_ms);
 	EXPECT_EQ(15000, fault->write_time_ms);
-	/* An answer, even a bad one, needs no fence. */
+	/* An answer, even a failure, needs no fence. */
 	fault = fault_named(faults, count, "ana-change");
 	EXPECT_EQ(0, fault->write_time_ms);
 	fault = fault_named(faults, count, "medium-stalled");
-	/* Commands are looked at once a second. */
+	/* Pending commands are checked once a second. */
 	EXPECT_EQ(30000 + 1000, fault->found_ms);
 	EXPECT_EQ(1000, host_timeouts_look_ms(30000));
 	EXPECT_EQ(10, host_timeouts_look_ms(80));
 	EXPECT_EQ(1, host_timeouts_look_ms(1));
 
-	/* Without the watch for silence the others strike. */
+	/* Without the silence time-out the other time-outs find the loss. */
 	timeouts.silence_ms = 0;
 	count = host_timeouts_faults(&timeouts, faults);
 	EXPECT_STR("unacked", fault_named(faults, count, "link-cut")->found_by);
@@ -217,7 +217,7 @@ static void page_says_what_the_values_are(void)
 	EXPECT(strstr(text, "300 ms") != NULL);
 	for (unsigned i = 0; i < host_timeout_field_count; i++)
 		EXPECT(strstr(text, host_timeout_fields[i].name) != NULL);
-	/* One page, no line wider than it. */
+	/* At most 60 lines of 100 characters. */
 	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1, lines++)
 		EXPECT(end - line <= 100);
 	EXPECT(lines <= 60);

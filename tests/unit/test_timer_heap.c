@@ -39,7 +39,7 @@ static void agrees_with_a_model(void)
 			if (timer->armed) {
 				timer_heap_remove(&root, timer);
 			} else {
-				/* Few distinct deadlines: equal ones are common. */
+				/* Few distinct deadlines, so that equal ones are common. */
 				timer->deadline_ns = prng_below(&prng, 200);
 				timer_heap_insert(&root, timer);
 			}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `weft attach --ublk` over a driver that the test plays: from the control commands over one read
- * to the end by SIGTERM. Calls that fail for the moment (EAGAIN, EBUSY, EINTR) strike at every turn
- * of that life and must not end the disk; other errors must, and are reported.
+ * to the end by SIGTERM. Temporary errors (EAGAIN, EBUSY, EINTR) are injected in every turn and
+ * must not end the disk. Other errors must end it and are reported.
  *
  * liburing's submit is wrapped (-Wl,--wrap). The ring is real: each command to the driver becomes a
- * NOP (it succeeds at once), a poll of a pipe (the driver keeps it until the device stops), or a
- * read that fails with the error that the test asks for. libweft and the namespace are played too.
+ * NOP (which succeeds at once), a poll of a pipe (the driver keeps it until the device stops), or a
+ * read that fails with the wanted error. libweft and the namespace are fakes too.
  */
 #include "attach/ublk_device.h"
 #include "base/tool_error.h"
@@ -36,27 +36,26 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 
-/* The driver, and what it saw. */
+/* The driver, and what it recorded. */
 static struct {
 	int queue_fd;  /* what /dev/ublkcN maps */
 	int stop[2];   /* readable once the device was stopped */
-	unsigned turn; /* calls of submit so far */
+	unsigned turn; /* number of the current call of submit */
 	unsigned fail_turn;
-	unsigned fail_count; /* turns from fail_turn on that fail */
+	unsigned fail_count; /* number of failing turns from fail_turn on */
 	int fail_error;
 	uint32_t refused;  /* control command that fails, or 0 */
-	uint64_t controls; /* by number: control commands seen */
-	int committed;     /* the result of the read */
+	uint64_t controls; /* by number: control commands received */
+	int committed;     /* result of the read */
 } driver;
 
 static struct weft_request *under_way;
 static int weft_fd;
-static bool has_changed; /* the namespace */
+static bool has_changed; /* the namespace was replaced */
 static char said[TEXT_BYTES];
 static char printed[TEXT_BYTES];
 
-/* ---- what ublk_serve.c calls beside the driver ------------------------------------------------
- */
+/* ---- other functions that ublk_serve.c calls ------------------------------------------------- */
 
 void tool_error(const char *command, const char *format, ...)
 {
@@ -105,8 +104,7 @@ enum attach_news attach_ns_look(struct attach_ns *attached)
 	return ATTACH_CHANGED;
 }
 
-/* ---- the driver -------------------------------------------------------------------------------
- */
+/* ---- the driver ----------------------------------------------------------------------------- */
 
 int __wrap_open(const char *path, int flags, ...)
 {
@@ -117,7 +115,7 @@ int __wrap_open(const char *path, int flags, ...)
 	return openat(AT_FDCWD, path, flags);
 }
 
-/* The name that open has where off_t has 64 bits. */
+/* open is open64 where off_t has 64 bits. */
 int __wrap_open64(const char *path, int flags, ...)
 {
 	return __wrap_open(path, flags);
@@ -133,7 +131,7 @@ static void entry_succeed(struct io_uring_sqe *sqe)
 	sqe->user_data = user_data;
 }
 
-/* The entry ends with -EBADF: no descriptor has this number. */
+/* The entry ends with -EBADF: its descriptor does not exist. */
 static void entry_fail(struct io_uring_sqe *sqe)
 {
 	entry_succeed(sqe);
@@ -141,7 +139,7 @@ static void entry_fail(struct io_uring_sqe *sqe)
 	sqe->fd = INT32_MAX;
 }
 
-/* The driver keeps the slot until the device is stopped. Any result but 0 is an abort to weft. */
+/* The driver keeps the slot until the device stops. weft takes any result but 0 as an abort. */
 static void entry_keep(struct io_uring_sqe *sqe)
 {
 	entry_succeed(sqe);
@@ -168,7 +166,7 @@ static void control_take(struct io_uring_sqe *sqe)
 	entry_succeed(sqe);
 }
 
-/* Slot 0 gets the read, the other slots nothing. After the read the user ends the device. */
+/* Slot 0 gets the read, the other slots nothing. After the read SIGTERM ends the device. */
 static void slot_take(struct io_uring_sqe *sqe)
 {
 	struct ublksrv_io_cmd cmd;
@@ -209,8 +207,7 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
 	return __real_io_uring_submit_and_wait(ring, wait_nr);
 }
 
-/* ---- lives ------------------------------------------------------------------------------------
- */
+/* ---- lives ---------------------------------------------------------------------------------- */
 
 static int serve(void)
 {
@@ -236,7 +233,7 @@ static int serve(void)
 	return status;
 }
 
-/* A signal that came, but was not read before the device ended, is not one of the next life. */
+/* Drops a signal that was not read before the device ended: the next life must not get it. */
 static void signal_drop(void)
 {
 	const struct timespec none = {0};
@@ -247,7 +244,7 @@ static void signal_drop(void)
 	sigtimedwait(&set, NULL, &none);
 }
 
-/* From add to delete; driver.fail_* and driver.refused say what goes wrong. The exit status. */
+/* One life from add to delete, with failures by driver.fail_*, driver.refused. Exit status. */
 static int live(void)
 {
 	struct ublksrv_io_desc desc = {
@@ -291,7 +288,7 @@ static void serves_a_read_and_ends_by_signal(void)
 	expect_whole_life(live());
 }
 
-/* Each turn of a life in turn: those of control commands, of I/O and of the end. */
+/* Fails each turn of a life in turn: control commands, I/O and the end. */
 static void each_turn_fails_with(int error)
 {
 	unsigned turn = 0;
@@ -306,7 +303,7 @@ static void each_turn_fails_with(int error)
 		turn++;
 	} while (!tap_case_failed && driver.turn > turn);
 	driver.fail_count = 0;
-	/* Five control commands, and turns between them. */
+	/* Five control commands, with turns in between. */
 	EXPECT_THAT(turn > 5, "more than five turns, not %u", turn);
 }
 
@@ -336,7 +333,7 @@ static void another_error_ends_it_and_is_reported(void)
 	driver.fail_count = 0;
 }
 
-/* Without a retry: the kernel answers control commands for good. */
+/* Not retried: the kernel's answer to a control command is final. */
 static void a_refused_control_command_is_reported(void)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of Unix sockets: what a dead process left is replaced, what is in use or no socket is not,
- * and a name is removed once and by its owner alone.
+ * Names of Unix sockets: the name of a dead process is replaced; a name in use, or one that is no
+ * socket, is not; a name is removed once, by its owner only.
  */
 #include "base/unix_socket.h"
 
@@ -64,7 +64,7 @@ static void what_is_no_socket_stays(void)
 	EXPECT_EQ(0, unix_socket_clear(path));
 }
 
-/* Somebody removed the name, and a successor took it, while the former owner still ends. */
+/* The name was removed and taken by a successor while the former owner still ends. */
 static void only_its_owner_removes_a_name(void)
 {
 	struct unix_name name, successor;

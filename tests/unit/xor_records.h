@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records for streams in tests: a toy of what TLS does, without its strength.
+ * Records for streams in tests: a toy of what TLS does, without its security.
  *
- * A handshake of one message each way, of which the target's may take its time as arithmetic on
- * another thread would. Then records: type, length, a check byte and the bytes, exclusive-or'ed
- * with a key stream that never repeats. Lengths are drawn for each record, so that one holds
- * several PDUs, or a PDU needs many. Records that carry nothing are answered by one of the same
- * kind, as a KeyUpdate is. The end is a record too: a stream that ends without was cut off.
+ * The handshake has one message each way. The target's message may be delayed, as arithmetic on
+ * another thread would do. Then records: type, length, a check byte and the bytes, exclusive-or'ed
+ * with a key stream that never repeats. Lengths are drawn for each record, so that a record holds
+ * several PDUs or a PDU needs many records. Records without payload are answered by one of the same
+ * kind, like a KeyUpdate. The end is a record too: a stream that ends without it was cut off.
  */
 #ifndef WEFT_TESTS_XOR_RECORDS_H
 #define WEFT_TESTS_XOR_RECORDS_H
@@ -26,7 +26,7 @@
 
 enum xor_type {
 	XOR_DATA = 1,
-	XOR_NOISE = 2, /* carries nothing and wants an answer */
+	XOR_NOISE = 2, /* no payload; the peer must answer */
 	XOR_ANSWER = 3,
 	XOR_END = 4,
 };
@@ -34,13 +34,13 @@ enum xor_type {
 struct xor_config {
 	uint64_t seed;             /* of the lengths */
 	uint32_t record_max_bytes; /* at most XOR_RECORD_BYTES; 0: that */
-	uint32_t noise_one_in;     /* sends that put such a record in front; 0: none */
-	uint32_t key;              /* both sides must have the same */
-	uint64_t think_ns;         /* of the target, in its handshake */
+	uint32_t noise_one_in;     /* one noise record per this number of sends; 0: none */
+	uint32_t key;              /* equal on both sides */
+	uint64_t think_ns;         /* delay of the target's handshake */
 	bool is_direct;
-	bool is_silent;  /* never says hello */
-	bool is_endless; /* ends without a record that says so */
-	int open_error;  /* what open answers */
+	bool is_silent;  /* never sends its hello */
+	bool is_endless; /* ends without an end record */
+	int open_error;  /* result of open */
 	/* Counted for the test. */
 	unsigned handshakes; /* calls */
 	unsigned data_records;
@@ -62,12 +62,12 @@ struct xor_state {
 	bool has_thought;
 	struct reactor_timer think;
 	/* in */
-	uint64_t in_at; /* of the key stream */
+	uint64_t in_at; /* position in the key stream */
 	size_t in_bytes;
 	size_t in_done;
-	size_t plain_bytes; /* of the record at hand, decoded */
+	size_t plain_bytes; /* decoded bytes of the current record */
 	size_t plain_done;
-	bool is_over; /* the end came, as a record or of the socket */
+	bool is_over; /* the stream has ended, by a record or by the socket */
 	int in_error;
 	/* out */
 	uint64_t out_at;
@@ -124,7 +124,7 @@ static inline uint8_t *xor_put(struct xor_state *state, enum xor_type type, size
 	return at;
 }
 
-/* Exclusive-or, and the check byte, which counts the plain bytes. */
+/* Exclusive-ors, and sets the check byte, computed from the plain bytes. */
 static inline void xor_seal(struct xor_state *state, uint8_t *record, size_t len_bytes)
 {
 	uint8_t sum = record[0];
@@ -143,7 +143,7 @@ static inline void xor_put_empty(struct xor_state *state, enum xor_type type)
 	xor_seal(state, xor_put(state, type, 0), 0);
 }
 
-/* Copies from the pieces, from `from` on. Returns how many bytes there were. */
+/* Copies from the pieces, starting at byte `from`. Returns the number of bytes. */
 static inline size_t xor_gather(uint8_t *to, size_t room, const struct iovec *iov,
 				unsigned iov_count, size_t from)
 {
@@ -208,7 +208,7 @@ static inline int xor_end(struct tcp_stream *stream)
 
 /* ---- in ------------------------------------------------------------------------------------ */
 
-/* More bytes of the socket. False: none now, or no more ever. */
+/* Receives more bytes of the socket. False: none now, or none ever again. */
 static inline bool xor_fill(struct tcp_stream *stream)
 {
 	struct xor_state *state = stream->state;
@@ -248,7 +248,7 @@ static inline bool xor_has_whole(const struct xor_state *state)
 	return left >= XOR_HDR_BYTES && left >= XOR_HDR_BYTES + xor_in_len(state);
 }
 
-/* The next record of those that are there in whole. */
+/* Decodes the next complete record. */
 static inline void xor_open_record(struct tcp_stream *stream)
 {
 	struct xor_state *state = stream->state;
@@ -275,7 +275,7 @@ static inline void xor_open_record(struct tcp_stream *stream)
 	state->plain_bytes = at[0] == XOR_DATA ? len : 0;
 	state->is_over = at[0] == XOR_END;
 	state->config->answers += at[0] == XOR_ANSWER;
-	/* Behind what waits for room already; its own turn to be sent comes with the socket's. */
+	/* Queue behind waiting records; they are sent when the socket has room. */
 	if (at[0] == XOR_NOISE && state->out_bytes + 2 * XOR_HDR_BYTES <= sizeof(state->out)) {
 		xor_put_empty(state, XOR_ANSWER);
 		state->in_error = xor_flush(stream);
@@ -292,7 +292,7 @@ static inline ssize_t xor_recv(struct tcp_stream *stream, const struct iovec *io
 	while (i < iov_count) {
 		size_t part = state->plain_bytes - state->plain_done;
 
-		/* A piece of no bytes may have no address. */
+		/* An empty piece may have no address. */
 		if (iov[i].iov_len == 0) {
 			i++;
 			continue;
@@ -350,7 +350,7 @@ static inline void xor_say_hello(struct xor_state *state)
 	state->has_sent_hello = true;
 }
 
-/* 1: heard, 0: not yet. */
+/* 1: the hello has arrived; 0: not yet. */
 static inline int xor_hear_hello(struct tcp_stream *stream)
 {
 	struct xor_state *state = stream->state;
@@ -372,7 +372,7 @@ static inline int xor_hear_hello(struct tcp_stream *stream)
 	return 1;
 }
 
-/* The target's arithmetic. True: it is done. */
+/* The target's delay. True when it is over. */
 static inline bool xor_think(struct tcp_stream *stream)
 {
 	struct xor_state *state = stream->state;
@@ -413,7 +413,7 @@ static inline int xor_handshake(struct tcp_stream *stream)
 	if (res < 0)
 		return res;
 	stream->can_recv_direct = state->config->is_direct;
-	/* The first records may have come with the hello. */
+	/* The first records may have arrived with the hello. */
 	stream->has_input = xor_has_whole(state);
 	return 0;
 }
