@@ -51,7 +51,7 @@ def rate(t, tgt):
 
 
 def timetable(got):
-    """Number of commands of the measured time, sent or not."""
+    """All commands that the timetable has for the measured time: sent, answered late, or never sent."""
     return got['read']['ios'] + got['rate_unsent'] + got['rate_answered_late']
 
 

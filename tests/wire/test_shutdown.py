@@ -97,7 +97,7 @@ def killed(t, tgt):
 
 
 def killed_often(t, tgt):
-    """After a kill the address and the file are still held for a moment; the next start waits."""
+    """After a kill the address and the file are still held for a moment; the next start must cope with that."""
     for round_nr in range(8):
         host = tgt.host()
         conns = [host.queue(qid) for qid in (1, 2)]
