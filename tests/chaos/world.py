@@ -3,7 +3,7 @@
 
 Targets a and b are a cluster that serves three files as one subsystem. Target c is alone, with its own
 namespaces: one on a medium that fails by rule, one on a small file system that can fill up, a plain one, and
-those that operators add. Four hosts stamp and check their namespaces (tests/torture/weft_torture.c), all with
+those that operators add. Five hosts stamp and check their namespaces (tests/torture/weft_torture.c), all with
 digests; fio verifies one more, through libweft. Built on the stage of the torture test.
 """
 
