@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies one namespace onto another with many requests in flight, without a thread of its own: the
- * inside weft_poll. A worker is a request that reads, then writes what it has read, then continues
- * with the next piece, all in its own callback.
+ * callbacks run inside weft_poll. A worker is a request that reads, then writes what it has read,
+ * then continues with the next piece, all in its own callback.
  *
  *     async_copy ADDRESS PORT NQN FROM_NSID TO_NSID
  *
