@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-For scenarios with many connections or several clients at once: a client whose measured time begins
-when the target has all its connections, not when it was started; and what turns points into rows.
+For scenarios with many connections or several clients at once: a client whose measured time begins when the target
+has all its connections, not when the client is started; and helpers that turn points into rows.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 from lib import process, stats, weft
 from lib.process import BenchError
 
-# As far as weft.json(5) allows, so that the limits are not what is measured.
+# The maximum of weft.json(5), so that limits are not measured.
 LIMITS = {"connections": 65536, "connections_per_host": 65536, "controllers": 65519, "controllers_per_host": 65519}
 CONNECT_TIMEOUT_S = 60.0
 MARGIN_S = 0.1
@@ -27,7 +27,7 @@ def open_files(pid):
 
 
 class Client:
-    """A `weft perf` that runs beside us. connections: what it opens in all, admin queues included."""
+    """A `weft perf` in the background. connections: all that it opens, admin queues included."""
 
     count = 0
 
@@ -38,7 +38,7 @@ class Client:
         wanted = open_files(target.pid) + connections
         self.process = process.Process("weft-perf", self.argv, bench.cpus.load if cpu is None else cpu,
                                        os.path.join(bench.work_folder, "client-%d.log" % Client.count))
-        # One that is over already has said why, and result() tells it.
+        # result() reports the error of a client that has already ended.
         self.process_wait(lambda: open_files(target.pid) >= wanted)
 
     def process_wait(self, is_ready):
@@ -50,7 +50,7 @@ class Client:
             time.sleep(0.01)
 
     def result(self, timeout_s=60.0):
-        """Its JSON, when it has ended."""
+        """Waits for the client; returns its JSON."""
         try:
             status = self.process.popen.wait(timeout_s)
         except Exception:
@@ -77,7 +77,7 @@ class Client:
 
 
 def busy_share(run, target):
-    """Of the CPU time burnt, 1 when nothing tells."""
+    """The share of busy time in the CPU time used; 1 when unknown."""
     burnt = run.cpu_percent("target")
     return target.busy_percent(run) / burnt if burnt else 1.0
 
@@ -89,7 +89,7 @@ def perf(bench, target, arguments, connections, settle_s=0.3, time_s=None, cpu=N
                                    "%dms" % round(time_s * 1000)]
     with Client(bench, target, arguments, connections, cpu) as client:
         watch = {"target": target.pid, "client": client.process.pid}
-        time.sleep(warmup_s + settle_s)     # the load runs by then: the window lies inside of it
+        time.sleep(warmup_s + settle_s)     # the load now runs; the window is inside of it
         first = process.sample(watch, bench.cpu_pair, target.probes())
         time.sleep(time_s - settle_s - MARGIN_S)  # the interval of the measurement
         last = process.sample(watch, bench.cpu_pair, target.probes())
@@ -98,7 +98,7 @@ def perf(bench, target, arguments, connections, settle_s=0.3, time_s=None, cpu=N
     figures = weft.figures_of(result)
     weft.add_cpu(figures, run, target)
     figures.update(argv=client.argv, raw=result, connections=connections)
-    # What was burnt over the measured time exactly; how much of it was work, over the samples above.
+    # CPU time of the measured time is exact; the share of it that was work comes from the samples above.
     ios, burnt_s = result["read"]["ios"] + result["write"]["ios"], result["watched_cpu_s"]
     busy_s = burnt_s * busy_share(run, target)
     figures["target_cpu_percent"] = 100.0 * burnt_s / result["elapsed_s"]
@@ -112,7 +112,7 @@ def perf(bench, target, arguments, connections, settle_s=0.3, time_s=None, cpu=N
 
 
 def points(bench, row, works, rounds):
-    """Alternates over works: {name: function}; errors are told and leave a hole."""
+    """Alternates over works: {name: function}; an error is reported and leaves a gap."""
     for round_ in range(rounds):
         for name, measure in works.items():
             bench.point(row, name, round_, measure)
@@ -127,7 +127,7 @@ def ratio(bench, row, above, below, path):
 
 
 def figures(bench, row, names, paths):
-    """For report.row_result: what is known of each."""
+    """For report.row_result: the known figures of each name."""
     found = {}
     for name in names:
         spreads = {p: spread(bench, row, name, p) for p in paths}
@@ -140,7 +140,7 @@ def rounds_of(bench, most):
 
 
 def standalone(module):
-    """A scenario run by itself is bench/run with that one row; its options are bench/run's."""
+    """Runs a scenario alone: bench/run with only that row, and bench/run's options."""
     name = os.path.basename(module["__file__"])[len("scenario_"):-len(".py")]
     run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run")
     os.execv(sys.executable, [sys.executable, run, "--rows", name, "--no-extras"] + sys.argv[1:])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target with a large configuration, for bench/footprint and bench/live: namespaces of 64 KiB of memory
-that nobody has touched, dealt out evenly over the subsystems."""
+"""A target with a large configuration, for bench/footprint and bench/live: namespaces of 64 KiB of untouched memory,
+spread evenly over the subsystems.
+"""
 
 import json
 import os
@@ -16,7 +17,7 @@ NQN = "nqn.2026-11.io.weft:footprint-%d"
 
 
 class Setup:
-    """What lib.weft wants to know."""
+    """The settings that lib.weft needs."""
 
     def __init__(self, args, folder):
         self.weft = args.weft or os.path.join(ROOT, "build", "src", "cli", "weft")
@@ -27,7 +28,7 @@ class Setup:
 
 
 class Target:
-    """`weft serve` on a document, or on what its state folder has kept."""
+    """`weft serve` on a document, or on its state folder."""
 
     name, nqn = "weft", NQN % 0
 
@@ -46,7 +47,7 @@ class Target:
         try:
             self.process.wait_for_port(port)
             self.start_s = time.monotonic() - began
-            # The banner comes when start-up is over: what it needed has been given back.
+            # The banner is printed after start-up: its temporary memory has been freed.
             self.process.wait_for_text("Connect with")
         except BenchError:
             self.process.stop()

@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Growth: what a target core does when there is more of everything but work. 4 KiB random reads from
-memory; the figure judged is IOPS per second of target CPU at work ("per core": spinning that found
-nothing is not in it), so that the client, which carries all connections on one core, is not what is
-measured.
+Growth: IOPS of a target core when there is more of everything but work. 4 KiB random reads from memory. The judged
+figure is IOPS per second of target CPU at work ("per core": without spinning that found nothing), so that the client,
+which carries all connections on one core, does not limit the figure.
 
   connections  1, 10, 100, 1,000 controllers of one I/O queue, with the same depth on each. Judged:
-               1,000 against 1; told: 1,000 against the best of fewer.
-  total        the same with the same depth in all, where a thousand connections share what one had and
-               every batch gets shorter, so that each command has a system call of its own for every
-               step. Told, beside what the bare echo server loses by that.
+               1,000 against 1; shown: 1,000 against the best of fewer.
+  total        the same with the same total depth: a thousand connections share the depth of one, batches get
+               shorter, and each command has its own system calls. Shown, beside the loss of the bare echo server.
   reactors     2 against 2,000 connections over two reactors, judged as above
   namespaces   1 against 10,000 that hold the same memory
   idle         32 commands in flight beside 0 and 10,000 idle connections of another process
@@ -46,7 +44,7 @@ def load(ctrls, depth):
 
 
 def fairness(bench, row, names):
-    """Slowest over fastest controller; of few I/Os each it says little."""
+    """Slowest over fastest controller; means little with few I/Os each."""
     return stats.spread([p["figures"]["raw"]["controller_iops"]["min"] / p["figures"]["raw"]["controller_iops"]["max"]
                          for p in bench.points if p["row"] == row and p["contender"] in names and p["is_kept"]
                          and p["figures"]["raw"]["controller_iops"]["max"] > 0])
@@ -63,14 +61,14 @@ def series(bench, row, counts):
 
 
 def best_of(bench, row, names):
-    """The name with the most IOPS per core; None when nothing is known."""
+    """The name with the most IOPS per core; None when unknown."""
     medians = {n: crowd.spread(bench, row, n, CORE) for n in names}
     known = [n for n in medians if medians[n]]
     return max(known, key=lambda n: medians[n].median) if known else None
 
 
 def connections_row(bench, target, name, title, shapes, limit):
-    """shapes: [(controllers, depth), ...], from the least to the most; no limit: only told."""
+    """shapes: [(controllers, depth), ...], from the least to the most; without a limit the row is only shown."""
     counts = {"%d x %d" % s: s[0] for s in shapes}
     crowd.points(bench, name, {"%d x %d" % s: (lambda s=s: crowd.perf(bench, target, load(*s), 2 * s[0]))
                                for s in shapes}, crowd.rounds_of(bench, 2))
@@ -90,7 +88,7 @@ def connections_row(bench, target, name, title, shapes, limit):
 
 
 def ceiling_add(bench, row):
-    """How much of that the bare server loses, with the same bytes and no NVMe: what sharing costs."""
+    """Adds the loss of the bare server, with the same bytes and no NVMe: the cost of sharing."""
     name, works = "growth-total-ceiling", {"one": (1, TOTAL_DEPTH), "many": (COUNTS[-1], TOTAL_DEPTH // COUNTS[-1])}
     title = "the ceiling's own fall, 1,000 connections against 1, per core"
     if bench.missing("echo"):
@@ -170,7 +168,7 @@ def namespaces_row(bench):
     with target, weft.Target(bench, ns="mem:%d" % (count * NS_BYTES), limits=crowd.LIMITS,
                              name="weft-growth-ns1") as single:
         single.prefill("%d" % (count * NS_BYTES))
-        # At random, four times over: one page in fifty is left that was never written.
+        # At random, four times the size: about one page in fifty stays unwritten.
         crowd.Client(bench, target, ["--namespaces", count, "--rw", "randwrite", "--bs", "64k", "--bytes",
                                      4 * count * NS_BYTES], 2).result()
         crowd.points(bench, row, {
@@ -220,7 +218,7 @@ def idle_row(bench):
 
 
 def settled_rss_kib(pid, still_s=1.0, most_s=10.0):
-    """When it has not grown for a while: every queue has had its share by then."""
+    """Resident memory when it has stopped growing: every queue has been used by then."""
     deadline, since, last = time.monotonic() + most_s, time.monotonic(), process.rss_kib(pid)
     while time.monotonic() < min(deadline, since + still_s):
         time.sleep(0.1)
@@ -234,7 +232,7 @@ def resident(bench, ctrls, queues, size):
     """KiB that a fresh target gains by these controllers, each queue used a little."""
     with weft.Target(bench, limits=crowd.LIMITS, name="weft-growth-mem") as target:
         target.prefill()
-        # One controller that came and went: what the first one allocates for good is not counted.
+        # One controller connects and leaves first: its permanent allocations are not counted.
         crowd.Client(bench, target, ["--bytes", "4M"], 2).result()
         before = process.rss_kib(target.pid)
         with crowd.Client(bench, target, ["--controllers", ctrls, "--queues", queues, "--queue-size", size, "--depth",

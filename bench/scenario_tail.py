@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Tail and fairness: what one host's load does to another's.
+Tail and fairness: the effect of one host's load on another host.
 
-  tail      4 KiB random reads at half of the most that the pair reaches at the same depth, by a
-            timetable (weft perf --rate, so that waiting counts); p99.9 alone, then while another host
-            streams 128 KiB writes; at most 3 times as long. p50 and p99 are told.
+  tail      4 KiB random reads at half of the maximum IOPS at the same depth, by a timetable (weft perf --rate, so
+            that waiting counts); p99.9 alone, then while another host streams 128 KiB writes; at most 3 times as
+            long. p50 and p99 are shown.
   fairness  two hosts of the same load at once; the faster has at most 1.1 times the slower's IOPS
 
-The target, the reader and the writer need a CPU each. With two CPUs both hosts share the second, and
-what is measured is how the kernel shares it between them: the figures are told then and not judged.
+The target, the reader and the writer need a CPU each. With two CPUs both hosts share the second, and the figures
+depend on how the kernel shares it: they are then shown and not judged.
 
     bench/scenario_tail.py [options of bench/run]
 """
@@ -45,13 +45,13 @@ def read(bench, target, rate):
 
 
 def read_disturbed(bench, target, rate):
-    """The same while another host streams; its bandwidth is that of its whole run."""
+    """The same while another host streams; its bandwidth is of its whole run."""
     with crowd.Client(bench, target, ["-q", WRITER_HOST, "--rw", "write", "--bs", "128k", "--depth", 32, "--time", "%dms" %
                                       round((bench.warmup_s + bench.time_s + 1.5) * 1000)], 2,
                       cpu=writer_cpu(bench)) as writer:
         found = read(bench, target, rate)
         found["writer_mib_per_s"] = writer.result()["write"]["mib_per_s"]
-    # The reader's waiting is what this point is about: not a reason to throw it away.
+    # This point measures the reader's waiting: waiting does not discard it.
     found["noise"] = {"steal_percent": found["noise"].get("steal_percent", 0)}
     return found
 
@@ -84,7 +84,7 @@ def tail_row(bench, target):
 
 
 def two_hosts(bench, target):
-    """Two processes at once; IOPS of both over the same window, by what each counts itself."""
+    """Two processes at once; IOPS of both over the same time, from their own counts."""
     arguments = ["--depth", 32, "--warmup", "%dms" % round(bench.warmup_s * 1000 + 300), "--time", "%dms" %
                  round(bench.time_s * 1000)]
     with crowd.Client(bench, target, arguments + ["-q", WRITER_HOST + "-1"], 2) as one, \
@@ -100,7 +100,7 @@ def two_hosts(bench, target):
 
 
 def two_ctrls(bench, target):
-    """Two controllers of one process: the kernel's scheduler has no say in it."""
+    """Two controllers of one process, which excludes the kernel's scheduler."""
     found = crowd.perf(bench, target, ["--controllers", 2, "--depth", 32], 4)
     ctrls = found["raw"]["controller_iops"]
     found["unfairness"] = ctrls["max"] / ctrls["min"] if ctrls["min"] else float("inf")

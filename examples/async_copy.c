@@ -2,7 +2,7 @@
 /*
  * Copies one namespace onto another with many requests in flight, without a thread of its own: the
  * callbacks run inside weft_poll. A worker is a request that reads, then writes what it has read,
- * then goes on with the next piece, all in its own callback.
+ * then continues with the next piece, all in its own callback.
  *
  *     async_copy ADDRESS PORT NQN FROM_NSID TO_NSID
  *
@@ -45,7 +45,7 @@ static void worker_submit(struct worker *worker, struct weft_ns *ns)
 	}
 }
 
-/* The next piece, or the end. */
+/* Starts the next piece, or ends the worker. */
 static void worker_go_on(struct worker *worker)
 {
 	struct weft_request *request = &worker->request;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads back over two paths, tells what becomes of them, and checks that every block
- * holds what was written last. Pull a cable, or kill a target, while it runs.
+ * Writes and reads back over two paths, prints events of the paths, and checks that every block
+ * holds the data written last. Pull a cable, or kill a target, while it runs.
  *
  *     failover SECONDS NQN NSID ADDRESS PORT ADDRESS PORT
  *
@@ -18,7 +18,7 @@
 
 #define BLOCKS 64
 
-/* On a thread of libweft's, so it does nothing that takes long. */
+/* Runs on a thread of libweft: must return quickly. */
 static void path_event(void *arg, const char *line)
 {
 	(void)arg;
@@ -34,7 +34,7 @@ static double seconds_now(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A block that says which round wrote it, and where. */
+/* Fills a block with its round and its number. */
 static void block_fill(uint8_t *bytes, uint32_t count, uint64_t block, uint64_t round)
 {
 	memset(bytes, (int)(block + round) & 0xff, count);

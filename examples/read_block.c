@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one block of a namespace and prints it, with the calls of libweft that wait.
+ * Reads one block of a namespace and prints it, with the synchronous calls of libweft.
  *
  *     read_block ADDRESS PORT NQN NSID BLOCK
  *

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by interop, interop-inside and blktests: a folder for a run, the guest that runs a script of
-tests/interop in it, and the sum of the script's TAP output."""
+"""Shared by interop, interop-inside and blktests: a folder for a run, the guest that runs a script of tests/interop
+in that folder, and the totals of the script's TAP output.
+"""
 
 import os
 import re
@@ -19,7 +20,7 @@ def add_arguments(parser, timeout_s, program=PROGRAM):
 
 
 def work_folder(name, files):
-    """An empty build/NAME with these files of tests/interop in it."""
+    """Makes an empty build/NAME and copies these files of tests/interop to it."""
     work = os.path.join(ROOT, "build", name)
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
@@ -29,18 +30,20 @@ def work_folder(name, files):
 
 
 def stage_program(program, work, more=None):
-    """The program as work/weft/weft, with its libraries and loader, whatever the guest has; more of
-    them beside it, by name."""
+    """
+    Copies the program to work/weft/weft with its libraries and loader, independent of the guest's; `more` programs
+    beside it, by name.
+    """
     originals = []
     os.makedirs(os.path.join(work, "program"))
     for name, path in dict(more or {}, weft=program).items():
-        originals.append(os.path.join(work, "program", name))    # whatever it was called
+        originals.append(os.path.join(work, "program", name))    # whatever its original name
         shutil.copy(path, originals[-1])
     subprocess.run([os.path.join(ROOT, "tools/bundle"), os.path.join(work, "weft")] + originals, check=True)
 
 
 def run(args, work, script, env, more=()):
-    """Boots the guest, copies its TAP to our output; returns (status, lines)."""
+    """Boots the guest, copies its TAP to standard output; returns (status, lines)."""
     argv = [os.path.join(ROOT, "tools/vmrun"), "--kernel", args.kernel, "--cpus", "4", "--share", work,
             "--timeout", str(args.timeout), "--console", os.path.join(work, "console.log")] + list(more)
     for name, value in env.items():
@@ -70,7 +73,7 @@ def count(status, lines):
 
 
 def finish(result):
-    """The last line, and the exit status."""
+    """Prints the last line; returns the exit status."""
     print("%d passed, %d failed, %d skipped" % result)
     return 1 if result[1] else 0
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a C file can be mutated, and the file with mutants compiled in. Used by tools/mutate.
+"""Finds where a C file can be mutated, and renders the file with mutants compiled in. Used by tools/mutate.
 
-clang's AST dump gives the byte range of every condition, statement and constant. What a macro expands to is
-left alone (CHECK and the log macros among it), except a macro that stands for a constant. A mutant is an
-edit of one range; all mutants of a file are rendered into one text in which `WEFT_MUTANT(id)` selects them at
-run time. Edits add no line, so that a compiler's message names the line of the original.
+clang's AST dump gives the byte range of every condition, statement and constant. Expansions of macros are left
+alone (CHECK and the log macros among them), except a macro that stands for a constant. A mutant is an edit of one
+range; all mutants of a file are rendered into one text in which `WEFT_MUTANT(id)` selects them at run time. Edits
+add no line, so that a compiler's message names the line of the original.
 """
 
 import json
@@ -18,11 +18,11 @@ KINDS = ("condition", "operand", "comparison", "operator", "constant", "boolean"
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 OPERATORS = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "&": "|", "|": "&", "^": "&", "<<": ">>", ">>": "<<"}
 INTEGER = re.compile(r"(const )?(_Bool|(un)?signed .*|unsigned|char|short|int|long( long)?|enum .*|u?int\d+_t|s?size_t)$")
-# Flags of the kernel's calls: one more is nonsense rather than a mistake that somebody makes.
+# Flags of system calls: changing one is no realistic mistake.
 NOT_A_CONSTANT = re.compile(r"(NULL|errno|stderr|stdout|(O|SOCK|MSG|PROT|MAP|F|S|LOG|MFD|EFD|AF|IPPROTO|SQLITE|JSON|MHD)_\w*)$")
-# Dropping these changes nothing that a test of behaviour could see.
+# Dropping these calls changes nothing that a test of behaviour can see.
 NOT_DROPPED = re.compile(r"(free|log_\w+|json_decref|va_end|va_start|.*_prefetch|__builtin_\w+|explicit_bzero)$")
-# Constant expressions, which C wants to know when it compiles.
+# Expressions that C requires to be constant.
 CONSTANT_ONLY = {"ConstantExpr", "StaticAssertDecl", "UnaryExprOrTypeTraitExpr", "OffsetOfExpr", "AtomicExpr",
                  "EnumDecl", "RecordDecl", "GCCAsmStmt"}
 
@@ -60,7 +60,7 @@ class Finder:
     # Ranges.
 
     def position(self, loc):
-        """(offset, length of the token, the expansion's offset or -1)."""
+        """(offset, length of the token, offset of the expansion or -1)."""
         if "expansionLoc" in loc:
             loc = loc["expansionLoc"]
             if "offset" not in loc:
@@ -88,7 +88,7 @@ class Finder:
         return end
 
     def span(self, node):
-        """(start, end, whether all of it is one macro), or None."""
+        """(start, end, whether the whole is one macro), or None."""
         if "range" not in node:
             return None
         first, last = self.position(node["range"].get("begin", {})), self.position(node["range"].get("end", {}))
@@ -158,7 +158,7 @@ class Finder:
         if kind == "operator" and not all(self.is_integer(n) for n in node["inner"]):
             if opcode != "+" or not self.is_integer(node["inner"][1]):
                 return
-        # Both sides are written twice and evaluated once.
+        # Both sides appear twice in the text and are evaluated once.
         self.add(kind, span, "(@ ? (\1) %s (\2) : (\0))" % other,
                  "%s -> %s in %s" % (opcode, other, shorten(self.text(span))))
         self.found[-1].sides = (left, right)
@@ -169,7 +169,7 @@ class Finder:
             self.add("constant", span, "((\0) + @)", "%s -> %s + 1" % (text.decode(), text.decode()))
 
     def statement(self, node):
-        """What can be left out as a whole."""
+        """Statements that can be dropped as a whole."""
         span, kind = self.span(node), node.get("kind")
         if not span or span[2]:
             return
@@ -189,7 +189,7 @@ class Finder:
         self.add("statement", span, "do { if (!@) { \0; } } while (0)", "dropped: " + shorten(self.text(span)))
 
     def jump(self, node, returns_void):
-        """A break, continue or return that is left out; only where no else can take its place."""
+        """Drops a break, continue or return, only where no other mutant can replace it."""
         span = self.span(node)
         if not span or span[2]:
             return
@@ -243,7 +243,7 @@ class Finder:
 
 
 def ast_of(command, folder, path):
-    """The file's functions as clang sees them."""
+    """The file's functions in clang's AST."""
     argv = shlex.split(command)
     flags = [a for a in argv if a.startswith(("-I", "-D", "-std")) and not a.startswith("-D_FORTIFY")]
     p = subprocess.run([shutil.which("clang-14") or "clang"] + flags + ["-fsyntax-only", "-w", "-Xclang", "-ast-dump=json", path], cwd=folder,
@@ -271,7 +271,7 @@ def find(path, source, command, folder, real_path):
 
 
 def fits(mutant, others):
-    """Whether it can stand beside the others in one text: apart or inside, with a range of its own."""
+    """Whether a mutant can share a text with the others: disjoint or nested, with its own range."""
     for other in others:
         if (mutant.start, mutant.end) == (other.start, other.end):
             return False
@@ -281,7 +281,7 @@ def fits(mutant, others):
 
 
 def render(source, mutants, start=0, end=None):
-    """The text from start to end with all mutants in it."""
+    """The text from start to end with all its mutants."""
     end = len(source) if end is None else end
     inside = [m for m in mutants if start <= m.start and m.end <= end]
     outer = [m for m in inside if not any(o is not m and o.start <= m.start and m.end <= o.end for o in inside)]
@@ -294,7 +294,7 @@ def render(source, mutants, start=0, end=None):
         text = m.template.replace("@", "WEFT_MUTANT(%d)" % m.id).encode()
         for i, (mark, span) in enumerate(parts.items()):
             piece = render(source, rest, *span)
-            # The lines of the original count once.
+            # Lines of the original are kept once.
             text = text.replace(mark.encode(), piece if i == 0 else piece.replace(b"\n", b" "))
         out += [source[at:m.start], text]
         at = m.end

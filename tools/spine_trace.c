@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a weft that was built with -pg -mfentry: writes every call of a function to the
- * file $WEFT_SPINE. tools/spine builds it, and reads that file: the address at which the program is
- * loaded, the number of records, the records. Any thread. x86-64 only.
+ * Preloaded into a weft built with -pg -mfentry: writes every function call to the file
+ * $WEFT_SPINE. tools/spine builds this library and reads that file: the address at which the
+ * program is loaded, the number of records, the records. Any thread. x86-64 only.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -17,14 +17,14 @@
 
 struct record {
 	uint64_t time_ns;  /* CLOCK_MONOTONIC */
-	uint64_t function; /* an address inside of it */
+	uint64_t function; /* an address inside the function */
 	uint64_t stack;    /* where its return address is stored */
 	uint64_t thread;
 };
 
 struct trace {
 	uint64_t base;
-	atomic_ullong count; /* may exceed RECORDS_MAX: the rest is lost */
+	atomic_ullong count; /* may exceed RECORDS_MAX; further records are lost */
 	struct record records[RECORDS_MAX];
 };
 
@@ -53,7 +53,7 @@ static __attribute__((constructor)) void trace_open(void)
 	trace = memory;
 }
 
-/* Called by __fentry__ below. On the stack: a place in the function, then where it returns to. */
+/* Called by __fentry__ below. On the stack: an address in the function, then its return address. */
 __attribute__((used)) static void trace_add(const uint64_t *stack)
 {
 	static _Thread_local uint64_t thread;
@@ -77,8 +77,9 @@ __attribute__((used)) static void trace_add(const uint64_t *stack)
 }
 
 /*
- * The first instruction of every function calls it, before the arguments are taken from their
- * registers: all registers of arguments are kept. Nothing that trace_add calls uses vectors.
+ * The first instruction of every function calls __fentry__, before the arguments leave their
+ * registers: all argument registers are preserved. Nothing that trace_add calls uses vector
+ * registers.
  */
 __asm__(".globl __fentry__\n"
 	".type __fentry__, @function\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The library under bench/run: start a target, load it, know what it cost and how noisy the machine
-was meanwhile. Python 3.11, standard library only. A scenario of its own is a file
+The library under bench/run: start a target, load it, measure its cost and the noise of the machine
+meanwhile. Python 3.11, standard library only. A scenario of its own is a file
 bench/scenario_NAME.py; bench/run finds it, lists it beside the rows of the table and calls it:
 
     TITLE = "growth: 1 to 1,000 connections"    # one line

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-One run of the bench: options, CPUs and programs; the targets that are up; points with their retries;
-and the recorder, which keeps every figure, also those that were thrown away, and why.
+One run of the bench: options, CPUs and programs; running targets; points with their retries; and the recorder, which
+keeps every figure, also of discarded tries, with the reason.
 """
 
 import os
@@ -14,7 +14,7 @@ from .process import BenchError
 
 RUN_DELAY_LIMIT = 4.0   # per cent of the window that a thread waited for its CPU
 STEAL_LIMIT = 2.0       # per cent of the window that another guest had
-SPEED_LIMIT = 0.85      # of the best that the fixed loop ever ran at
+SPEED_LIMIT = 0.85      # of the best speed of the fixed loop
 LATE_LIMIT_MS = 50.0    # how late a sample may be
 RETRIES = 2
 
@@ -33,7 +33,7 @@ def figure(figures, path):
 
 
 def disturbance(record):
-    """To sort tries by: quiet ones first, then by what was lost to others or to a slow CPU."""
+    """Sort key of tries: quiet ones first, then by the CPU time lost and a slow CPU."""
     noise = record["figures"].get("noise") or {}
     return (bool(record["noisy"]), noise.get("run_delay_percent", 0.0) + noise.get("steal_percent", 0.0) +
             100.0 * (1.0 - noise.get("speed", 1.0)))
@@ -52,7 +52,7 @@ class Bench:
         self.noise = machine.Noise(self.cpus)
         self.points, self.messages, self.targets = [], [], {}
         self.began = time.monotonic()
-        self.is_budget_spent = lambda: False    # set by the runner: no more retries then
+        self.is_budget_spent = lambda: False    # set by the runner: then no more retries
         self.find_programs()
 
     def find_programs(self):
@@ -79,7 +79,7 @@ class Bench:
             self.say("NO PACING: this weft perf has no --rate, so the paced rows are left out.")
 
     def say(self, text):
-        """A line for the person, kept for the result as well."""
+        """Prints a line, and keeps it for the result."""
         self.messages.append(text)
         print(text, flush=True)
 
@@ -120,7 +120,7 @@ class Bench:
         return weft.Target(self, ns="mem:" + weft.SIZE, name=name)
 
     def target(self, name):
-        """The target of that name, up, filled, and alone on its CPU."""
+        """The named target: running, filled, and alone on its CPU."""
         if name not in self.targets:
             for other in self.targets.values():
                 other.park()
@@ -131,7 +131,7 @@ class Bench:
         return self.targets[name]
 
     def drop_target(self, name):
-        """After an error: the next use starts a fresh one."""
+        """After an error: stops the target, so that the next use starts a fresh one."""
         target = self.targets.pop(name, None)
         if target:
             target.stop()
@@ -143,7 +143,7 @@ class Bench:
     def measure(self, contender, load, time_s=None, kind="load"):
         """One run of one contender; figures."""
         if contender == "fio":
-            self.target("weft-file")    # the file is there and filled
+            self.target("weft-file")    # the target has made and filled the file
             return fio.run(self, self.file_path(), load, time_s)
         time_s = time_s or None
         client, _, target_name = contender.rpartition(">")
@@ -162,12 +162,12 @@ class Bench:
     # ---- points
 
     def park_all(self):
-        """One that polls would be taken for noise."""
+        """A polling target would count as noise."""
         for target in self.targets.values():
             target.park()
 
     def machine_speed(self):
-        """What the fixed loop says just before a point; a slow moment is waited for, up to a second."""
+        """The speed of the fixed loop before a point; waits up to a second for a slow moment to pass."""
         self.park_all()
         deadline = time.monotonic() + (1.0 if self.options.retries and not self.is_budget_spent() else 0.0)
         speed = self.noise.speed()
@@ -177,7 +177,7 @@ class Bench:
         return speed
 
     def noise_of(self, figures):
-        """Why a point is not to be trusted; '' when it is."""
+        """Why a point is noisy; '' when it is not."""
         noise = figures.get("noise") or {}
         why = []
         if noise.get("run_delay_percent", 0) > self.options.run_delay_limit:
@@ -193,8 +193,10 @@ class Bench:
         return ", ".join(why)
 
     def point(self, row, contender, round_, measure):
-        """Calls measure() until it was quiet, at most RETRIES times more; records every try. Returns
-        the figures that are kept, or None after an error."""
+        """
+        Calls measure() until a try is quiet, at most RETRIES times more; records every try. Returns the kept figures,
+        None after an error.
+        """
         tries = []
         for attempt in range(1 + self.options.retries):
             record = {"row": row, "contender": contender, "round": round_, "attempt": attempt, "is_kept": False,
@@ -229,7 +231,7 @@ class Bench:
         return found
 
     def is_noisy(self, row, contenders):
-        """Whether most of the points of one of these contenders are kept for want of better ones."""
+        """Whether most kept points of one of these contenders are noisy."""
         for contender in contenders:
             kept = [bool(p["noisy"]) for p in self.points if p["row"] == row and p["is_kept"] and
                     p["contender"] == contender]
@@ -238,6 +240,6 @@ class Bench:
         return False
 
     def noisy_count(self, row):
-        """(kept although noisy, thrown away) of a row's points."""
+        """(noisy points kept, points discarded) of a row."""
         mine = [p for p in self.points if p["row"] == row and "figures" in p]
         return (sum(1 for p in mine if p["is_kept"] and p["noisy"]), sum(1 for p in mine if not p["is_kept"]))

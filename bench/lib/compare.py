@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What changed between two results beyond the noise of both. Ratios (against the ceiling or SPDK in the
-same run) are told first and decide about a regression; a plain figure decides only where its row has
-no ratio, because another day's machine is another machine.
+What changed between two results beyond the noise of both. Ratios (to the ceiling or SPDK of the same run) come first
+and decide about a regression. A plain figure decides only in rows without a ratio, because a machine performs
+differently on another day.
 """
 
 from . import report, stats
 
-# What a contender that is not ours does is the machine's news, not ours.
+# Changes of other contenders come from the machine, not from weft.
 OURS = ("weft", "weft-r2t", "weft-file", "spdk>weft")
 
 TOLD = ("latency_us.p50", "latency_us.p99", "target_cpu_us_per_io", "client_cpu_us_per_io")
@@ -40,12 +40,12 @@ def compare_row(old, new):
             if all(pair):
                 one = change("ratio" if after[title]["is_ratio"] else "value", new, title, pair,
                              after[title]["relation"] == ">=")
-                # The peer's own figures and what is only told do not fail anybody.
+                # The peer's own figures and figures without a limit fail nothing.
                 one["decides"] = after[title]["limit"] is not None
                 changes.append(one)
     for contender in new["figures"]:
         for figure, more_is_better in report.FIGURES.items():
-            # Of others only what the row is about; the rest is their business.
+            # Of other contenders only the figure that the row shows.
             if figure != new["shown"] and (contender not in OURS or figure not in TOLD):
                 continue
             pair = tuple(report.spread_of(r, contender, figure) for r in (old, new))
@@ -58,7 +58,7 @@ def compare_row(old, new):
 
 
 def verdict_changes(old, new):
-    """(row, check, old verdict, new verdict) of what crossed its limit."""
+    """(row, check, old verdict, new verdict) of the checks that crossed their limit."""
     found = []
     before = {r["name"]: r for r in old["rows"]}
     for row in new["rows"]:
@@ -79,7 +79,7 @@ def compare(old, new):
 
 
 def compare_counts(old, new):
-    """Instruction counts hardly vary: two per cent is news."""
+    """Instruction counts hardly vary: 2 per cent is a change."""
     changes = []
     for name in sorted(set(old) & set(new)):
         if isinstance(old[name], (int, float)) and isinstance(new[name], (int, float)) and old[name]:
@@ -92,7 +92,7 @@ def compare_counts(old, new):
 
 
 def machine_lines(old, new):
-    """What differs between the machines, which makes plain figures incomparable."""
+    """Differences between the machines, which make plain figures incomparable."""
     keys = ("cpu", "cpus_allowed", "kernel", "governor", "memory_mib", "compiler", "build")
     a, b = old.get("machine", {}), new.get("machine", {})
     return ["machine: %s was %s, is %s" % (k, a.get(k), b.get(k)) for k in keys if a.get(k) != b.get(k)]

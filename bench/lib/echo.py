@@ -24,7 +24,7 @@ class Server:
         self.process = process.Process(self.name, argv, bench.cpus.target,
                                        os.path.join(bench.work_folder, self.name + ".log"))
         try:
-            # Its output may stay in a buffer, so its port is asked as well.
+            # Its output may be buffered, so its port is polled as well.
             self.process.wait_for_port(self.port)
         except BenchError:
             self.process.stop()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What belongs into the result beside the rows: ns per piece of work (build/bench/micro/micro) and
-instruction counts (bench/instructions), where they are there. Both print JSON with --json.
+Figures of the result beside the rows, where their programs exist: ns per operation (build/bench/micro/micro) and
+instruction counts (bench/instructions). Both print JSON with --json.
 """
 
 import json
@@ -12,13 +12,13 @@ from .process import BenchError
 
 
 def counts_of(document):
-    """{"4k read, depth 1, target": instructions} of what bench/instructions prints."""
+    """{"4k read, depth 1, target": instructions} from the output of bench/instructions."""
     return {"%s, %s" % (row["name"], side): row[side] for row in document.get("rows", [])
             for side in ("target", "host") if isinstance(row.get(side), (int, float))}
 
 
 def run_json(bench, argv, timeout_s):
-    """The JSON that a program prints; None, said loudly, when it does not."""
+    """The JSON output of a program; None, with a message, on failure."""
     if not os.access(argv[0], os.X_OK):
         return None
     try:

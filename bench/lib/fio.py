@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local yardstick: fio with io_uring and O_DIRECT straight on the file that weft exports."""
+"""The local reference: fio with io_uring and O_DIRECT directly on the file that weft exports."""
 
 import json
 import os
@@ -19,11 +19,11 @@ def argv_of(path, load, warmup_s, time_s):
 
 
 def parse(text):
-    # fio may say something before its JSON.
+    # fio may print other lines before its JSON.
     found = re.search(r"^\{.*^\}", text, re.S | re.M)
     job = json.loads(found.group(0) if found else text)["jobs"][0]
     way = max((job["read"], job["write"]), key=lambda w: w["total_ios"])
-    # Of submission and completion together, which is what weft perf counts.
+    # Submission and completion together, like weft perf.
     percentiles = way["lat_ns"].get("percentile", {})
     keys = {"50.000000": "p50", "90.000000": "p90", "99.000000": "p99", "99.900000": "p99_9", "99.990000": "p99_99"}
     latency = {keys[k]: v / 1000.0 for k, v in percentiles.items() if k in keys}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Queues that are connected and say nothing: the plain-Python host of tests/wire, with no keep alive,
-so that what the target burns meanwhile is its own.
+Connected idle queues: the plain-Python host of tests/wire, without keep alive, so that the CPU time used is only the
+target's own.
 """
 
 import os
@@ -21,7 +21,7 @@ def nvmetcp(root):
 
 
 def idle(bench, target, queues=100, time_s=5.0):
-    """What the target burns with this many connected queues and nothing to do."""
+    """CPU time of the target with this many idle queues."""
     wire = nvmetcp(bench.root)
     try:
         host = wire.Host(("127.0.0.1", target.port), target.nqn)
@@ -32,7 +32,7 @@ def idle(bench, target, queues=100, time_s=5.0):
         host.admin.set_feature(7, (queues - 1) << 16 | (queues - 1))
         for qid in range(1, queues + 1):
             held.append(host.queue(qid, sqsize=31))
-        time.sleep(0.5)     # what connecting left to do is done
+        time.sleep(0.5)     # let the work of connecting end
         first = process.sample({"target": target.pid}, bench.cpu_pair)
         time.sleep(time_s)  # the interval of the measurement
         last = process.sample({"target": target.pid}, bench.cpu_pair)

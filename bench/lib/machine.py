@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What the machine is and how quiet it is: facts for the result file, the choice of CPUs, and three
-signs of noise. A fixed loop that should always take the same time; steal time, which another guest
-took; run-queue delay, which another process took (lib.process counts it per point).
+The machine and its noise: facts for the result file, the choice of CPUs, and three signs of noise: a fixed loop that
+should always take the same time; steal time, taken by other guests; run-queue delay, taken by other processes
+(lib.process counts it per point).
 """
 
 import os
@@ -15,7 +15,7 @@ LOOP_TURNS = 100_000
 
 
 class Cpus:
-    """The first allowed CPU is the target's, the second the load's; a third is ours if there is one."""
+    """The first allowed CPU is the target's, the second the load's, a third, if any, the bench's."""
 
     def __init__(self, allowed=None):
         self.allowed = sorted(allowed if allowed is not None else os.sched_getaffinity(0))
@@ -61,7 +61,7 @@ def is_virtual():
 
 
 def build_facts(folder):
-    """How the weft under test was built, as meson knows it."""
+    """Build options of the weft under test, from meson."""
     import json
     text = output(["meson", "introspect", "--buildoptions", folder])
     try:
@@ -116,7 +116,7 @@ def steal_ticks(cpus):
 
 
 def steal_percent(before, after):
-    """The worst CPU's."""
+    """Steal of the worst CPU."""
     worst = 0.0
     for cpu, (stolen, total) in after.items():
         if cpu in before and total > before[cpu][1]:
@@ -146,8 +146,10 @@ class Noise:
         self.history = []
 
     def speed(self):
-        """Of the slower CPU now, 1 being the best seen: a neighbour on the same core or a lower clock
-        slows everything and shows neither as steal nor as waiting. Takes 30 ms."""
+        """
+        Speed of the slower CPU now, 1 being the best seen. A neighbour on the same core or a lower clock slows
+        everything and shows neither as steal nor as waiting. Takes 30 ms.
+        """
         mine = os.sched_getaffinity(0)
         loops = []
         for cpu in (self.cpus.target, self.cpus.load):
@@ -158,8 +160,10 @@ class Noise:
         return round(self.best_ms / max(loops), 3)
 
     def check(self, label):
-        """One reading: how fast each CPU ran the loop (1 is the best seen), and for how much of it
-        the loop did not run at all."""
+        """
+        One reading: the speed of the loop on each CPU (1 is the best seen), and the share of time in which the loop
+        did not run.
+        """
         reading = {"when": label, "load_average": load_average()}
         mine = os.sched_getaffinity(0)
         for name, cpu in (("target", self.cpus.target), ("load", self.cpus.load)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-In which order, how often, and how long it will take. A row's contenders alternate (A B C A B C ...);
-how many rounds a row gets is decided when its turn comes, from the time that is left and what the
-rows before it really cost, so that a noisy machine gets fewer rounds and not a longer run.
+The order, number of rounds and duration of the run. A row's contenders alternate (A B C A B C ...). The rounds of a
+row are decided when its turn comes, from the time left and the actual cost of earlier rows: a noisy machine gets
+fewer rounds, not a longer run.
 """
 
 import time
@@ -13,7 +13,7 @@ LEAST_ROUNDS = 2
 
 
 def point_cost(bench, contender, row):
-    """Seconds that one point takes, about."""
+    """Approximate seconds for one point."""
     time_s = row.time_s or bench.time_s
     if row.kind == "idle":
         return time_s + 1.5
@@ -35,7 +35,7 @@ def round_cost(bench, row):
 
 
 class Plan:
-    """The rows still to come and the time they may take."""
+    """The remaining rows and their time budget."""
 
     def __init__(self, bench, names, scenarios):
         self.bench = bench
@@ -47,11 +47,11 @@ class Plan:
         self.scenarios = scenarios
         self.deadline = bench.began + bench.options.budget_s
         self.estimated = self.spent = 0.0
-        self.reserve_s = 0.0    # what those after the present one need at least
+        self.reserve_s = 0.0    # minimum time of the later rows
         bench.is_budget_spent = self.is_spent
 
     def factor(self):
-        """How much longer things take than estimated: starts of programs, retries."""
+        """Actual over estimated time: starts of programs, retries."""
         return max(1.0, self.spent / self.estimated) if self.estimated > 5 else 1.0
 
     def wanted_rounds(self, row):
@@ -65,7 +65,7 @@ class Plan:
         return cost * self.factor() + sum(s.seconds for s in self.scenarios)
 
     def rounds_for(self, index):
-        """Rounds that row may have when every row after it gets as many, if it can."""
+        """Rounds for a row if every later row gets as many, where possible."""
         row, left = self.rows[index], self.deadline - time.monotonic()
         for rounds in range(self.wanted_rounds(row), self.least_rounds(row), -1):
             if self.later_cost(index, lambda r: min(rounds, self.wanted_rounds(r))) <= left:
@@ -73,7 +73,7 @@ class Plan:
         return self.least_rounds(row)
 
     def is_spent(self):
-        """No time for repeats any more: those to come need what is left."""
+        """No time left for repeats: later rows need it."""
         return time.monotonic() > self.deadline - self.reserve_s
 
     def eta_s(self, index):
@@ -90,7 +90,7 @@ def clock(seconds):
 
 
 def run_row(bench, row, rounds, least):
-    """All points of one row, alternating; contenders that failed twice stay out of the rest."""
+    """Runs all points of one row, alternating; a contender that failed twice is left out."""
     failures = {}
     loads = [(row.name, row.load)]
     if row.kind == "curve":
@@ -110,7 +110,7 @@ def run_row(bench, row, rounds, least):
 
 
 def disk_is_the_limit(bench):
-    """Whether fio is slower than weft is from memory: else the file row would judge the network."""
+    """Whether fio is slower than weft from memory; otherwise the file row would judge the network."""
     local = stats.spread(bench.values("file-32", "fio", "iops").values())
     memory = stats.spread(bench.values("randread-32", "weft", "iops").values())
     return not (local and memory) or local.median <= 0.9 * memory.median
@@ -174,7 +174,7 @@ def result_of(bench, row):
 
 
 def run_all(bench, plan, done):
-    """Runs what is planned; done(result) is called for each row as it is finished."""
+    """Runs the plan; calls done(result) after each row."""
     for index, row in enumerate(plan.rows):
         began = time.monotonic()
         rounds = plan.rounds_for(index)
@@ -191,7 +191,7 @@ def run_all(bench, plan, done):
             try:
                 rounds = run_row(bench, row, rounds, plan.least_rounds(row))
             except KeyboardInterrupt:
-                done(result_of(bench, row))     # what there is of it
+                done(result_of(bench, row))     # the points so far
                 raise
             plan.charge(row, rounds, time.monotonic() - began)
         done(result_of(bench, row))
@@ -199,7 +199,7 @@ def run_all(bench, plan, done):
     for index, scenario in enumerate(plan.scenarios):
         print("[%d/%d] %s, about %s" % (len(plan.rows) + index + 1, len(plan.rows) + len(plan.scenarios),
                                         scenario.title, clock(scenario.seconds)), flush=True)
-        # Its repeats may take half as long again as it does; the others' time is theirs.
+        # Repeats may add half of its time; the time of other rows is not used.
         plan.deadline, plan.reserve_s = time.monotonic() + 1.5 * scenario.seconds, 0.0
         for result in scenario.run(bench) or []:
             done(result)

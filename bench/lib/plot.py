@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Plots as SVG, written by hand: bars of ratios with whiskers from the slowest to the fastest run and a
-mark at what is wanted, and curves over a logarithmic or linear axis.
+Plots as SVG without a library: bars of ratios with whiskers from the slowest to the fastest run and a mark at the
+limit, and curves over a logarithmic or linear axis.
 """
 
 import math
@@ -70,7 +70,7 @@ def axis_number(value):
 
 
 def bars(title, entries, axis):
-    """entries: (label, median, min, max, wanted or None, relation). Green reaches what is wanted."""
+    """entries: (label, median, min, max, wanted or None, relation). Green reaches the wanted value."""
     width, left, right, top, step = 980, 400, 90, 56, 30
     height = top + step * len(entries) + 64
     canvas = Canvas(width, height, title)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Processes that the bench starts: pinned, counted, parked, and never left behind. CPU time and
-run-queue delay come from /proc/PID/task/*/schedstat, in nanoseconds, over all threads.
+Processes that the bench starts: pinned, measured, parked, and always stopped. CPU time and run-queue delay come from
+/proc/PID/task/*/schedstat, in nanoseconds, over all threads.
 
-A process dies with the bench even when the bench is killed (PR_SET_PDEATHSIG); each has a session of
-its own, so that Ctrl-C reaches the bench alone, which then stops them by pid.
+A process is killed when the bench dies, even by SIGKILL (PR_SET_PDEATHSIG). Each has its own session, so that Ctrl-C
+reaches the bench alone, which then stops them by pid.
 """
 
 import ctypes
@@ -20,11 +20,11 @@ from . import machine
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
-ALIVE = []          # every Process that was started and not stopped
+ALIVE = []          # every Process started and not stopped
 
 
 class BenchError(Exception):
-    """Something that a person has to do something about; the text says what."""
+    """An error for the user; the message says what to do."""
 
 
 def free_port():
@@ -34,7 +34,7 @@ def free_port():
 
 
 def child_setup(cpu):
-    """What the child does before exec: die with us, run on its CPU."""
+    """Setup of the child before exec: die with the bench, run on its CPU."""
     cpus = {cpu} if isinstance(cpu, int) else cpu
 
     def setup():
@@ -45,7 +45,7 @@ def child_setup(cpu):
 
 
 def schedstat(pid):
-    """{tid: (ns on a CPU, ns of waiting for one)} of all threads that live; a zombie still tells."""
+    """{tid: (ns on a CPU, ns of waiting for one)} of all living threads, also of a zombie process."""
     threads = {}
     try:
         for tid in os.listdir("/proc/%d/task" % pid):
@@ -61,8 +61,7 @@ def schedstat(pid):
 
 
 def grown(before, after, which):
-    """Sum over threads of what came in between; one that was born in between began at 0, one that
-    ended is left out."""
+    """Sum over threads of the growth in between. A new thread counts from 0, an ended one is left out."""
     return sum(max(0, now[which] - before.get(tid, (0, 0))[which]) for tid, now in after.items())
 
 
@@ -74,7 +73,7 @@ def rss_kib(pid):
 
 
 class Process:
-    """A server: runs until stop(). What it says goes to a log file, told when it fails."""
+    """A server: runs until stop(). Its output goes to a log file, shown when it fails."""
 
     def __init__(self, name, argv, cpu, log_path, env=None):
         self.name, self.argv, self.log_path = name, argv, log_path
@@ -96,7 +95,7 @@ class Process:
         return self.popen.poll() is None
 
     def wait_until(self, is_ready, timeout_s=15.0):
-        """Polls is_ready() until it holds; a process that ends or stays silent is an error."""
+        """Polls is_ready() until it is true; a process that ends or a time-out is an error."""
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             if not self.is_running():
@@ -128,7 +127,7 @@ class Process:
         return rss_kib(self.pid)
 
     def park(self):
-        """Takes it off the CPU, for one that polls even when nobody asks."""
+        """Stops a process that polls even without load."""
         if not self.is_parked and self.is_running():
             os.kill(self.pid, signal.SIGSTOP)
             self.is_parked = True
@@ -139,7 +138,7 @@ class Process:
         self.is_parked = False
 
     def stop(self, timeout_s=10.0):
-        """Returns the exit status; -9 means that it did not go by itself."""
+        """Returns the exit status; -9 means that it had to be killed."""
         if self in ALIVE:
             ALIVE.remove(self)
         if self.is_running():
@@ -161,8 +160,10 @@ def stop_all():
 
 
 class ClientRun:
-    """What a client printed, and what everybody's CPUs did: before and end enclose its whole life, for
-    the noise; first and last lie inside its measured time, for CPU per I/O."""
+    """
+    A client's output, and the CPU times of all watched processes: before and end enclose its whole life, for the
+    noise; first and last are inside its measured time, for CPU per I/O.
+    """
 
     def __init__(self, status, out, err, first, last, before=None, end=None):
         self.status, self.out, self.err = status, out, err
@@ -174,7 +175,7 @@ class ClientRun:
         return self.last["at"] - self.first["at"] if self.last else 0.0
 
     def cpu_percent(self, name):
-        """Of one core, of one watched process (or 'client')."""
+        """CPU of one watched process (or 'client'), in per cent of one core."""
         if not self.last or name not in self.first["cpu"] or name not in self.last["cpu"]:
             return None
         return 100.0 * grown(self.first["cpu"][name], self.last["cpu"][name], 0) / (self.window_s * 1e9)
@@ -186,7 +187,7 @@ class ClientRun:
         return self.first["probes"][name], self.last["probes"][name]
 
     def noise(self):
-        """Waiting for a CPU is counted by the kernel only once it is over, so over the whole life."""
+        """Run-queue delay over the whole life, because the kernel counts a wait only when it ends."""
         if not self.before or not self.end:
             return {}
         life_ns = max(1.0, (self.end["at"] - self.before["at"]) * 1e9)
@@ -198,7 +199,7 @@ class ClientRun:
 
 
 def sample(watch, cpus=(), probes=None, due=None):
-    """due: when it should have been taken, to know whether we came late ourselves."""
+    """due: when the sample should have been taken, to detect lateness of the bench."""
     now = time.monotonic()
     return {"at": now, "late_s": now - due if due else 0.0, "cpu": {n: schedstat(p) for n, p in watch.items()},
             "steal": machine.steal_ticks(cpus), "probes": {n: f() for n, f in (probes or {}).items()}}
@@ -223,13 +224,13 @@ class Reader:
                     popen.stderr.fileno(): self.err}
 
     def read(self, timeout_s):
-        """False when there is nothing more to come."""
+        """False at the end of the output."""
         if not self.fds:
             return False
         for fd in select.select(list(self.fds), [], [], max(0.0, timeout_s))[0]:
             try:
                 data = os.read(fd, 1 << 16)
-            except OSError:     # a terminal whose other end is closed
+            except OSError:     # a terminal whose peer is closed
                 data = b""
             if data:
                 self.fds[fd] += data
@@ -275,7 +276,7 @@ def run_client(argv, cpu, watch=None, warmup_s=0.0, time_s=1.0, launch_text=None
 
 
 def wait_zombie(popen, timeout_s):
-    """Until it has ended, without reaping it: its counters can still be read."""
+    """Waits until it has ended, without reaping it: its counters can still be read."""
     deadline = time.monotonic() + timeout_s
     while not os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
         if time.monotonic() > deadline:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Results as people and programs read them: the shape of a row in result.json, the text table, the
-markdown tables of docs/performance.md.
+Formats of results: rows of result.json, the text table, the markdown tables of docs/performance.md.
 """
 
 import json
@@ -29,8 +28,10 @@ PASS, MISS, TOLD, UNKNOWN = "pass", "MISS", "told", "not measured"
 
 
 def check(title, value, relation=">=", limit=None, key="other", reason="", is_ratio=True, is_noisy=False):
-    """One thing to reach. value: a stats.Spread or None; its median is judged; no limit: only told.
-    is_noisy: most of its runs were disturbed, and whoever reads the verdict is told so."""
+    """
+    One check. value: a stats.Spread or None; its median is judged; without a limit it is only shown. is_noisy: most
+    of its runs were disturbed, which the verdict shows.
+    """
     if reason or value is None:
         verdict = UNKNOWN
         reason = reason or "no run succeeded"
@@ -56,7 +57,7 @@ def row_result(name, title, figures, checks, shown="iops", load="", series=None,
 # ---- text
 
 def number(value):
-    """Three figures that count: 812k, 1.10M, 11.9, 0.43."""
+    """Three significant figures: 812k, 1.10M, 11.9, 0.43."""
     if value is None:
         return "-"
     size = abs(value)
@@ -85,7 +86,7 @@ def contender_name(name):
 
 
 def row_lines(row):
-    """What is printed when a row is finished."""
+    """The lines printed after a row."""
     shown = row["shown"]
     lines = ["%s%s" % (row["title"], "" if not row["noisy_points"] else
                        "   (%d noisy points kept, %d repeated)" % (row["noisy_points"], row["repeated_points"]))]
@@ -115,7 +116,7 @@ def series_text(point):
 
 
 def cell(row, key):
-    """The first judged check of a column: value and what is wanted."""
+    """The first judged check of a column: value and limit."""
     for c in row["checks"]:
         if c["key"] == key and c["limit"] is not None:
             if c["verdict"] == UNKNOWN:
@@ -124,7 +125,7 @@ def cell(row, key):
     return "-"
 
 
-# Who stands in which column, the first that was there.
+# The contenders of each column; the first one that was measured is shown.
 COLUMNS = {"weft": ("weft-file", "weft-r2t", "weft"), "SPDK": ("spdk",), "ceiling": ("fio", "echo-sleep", "echo")}
 
 
@@ -148,7 +149,7 @@ def grid(heads, lines):
 
 
 def summary_lines(result):
-    """The table at the end: one line per thing to reach."""
+    """The table at the end: one line per check with a limit."""
     lines = []
     for row in result["rows"]:
         for c in row["checks"]:
@@ -189,7 +190,7 @@ def markdown_rows(rows):
 
 
 def markdown_figures(row):
-    """A row whose contenders are its own: all of them with all their figures."""
+    """A row with its own contenders: all of them with all figures."""
     used = [f for f in FIGURES if any(f in fs for fs in row["figures"].values())]
     used += sorted({f for fs in row["figures"].values() for f in fs} - set(FIGURES))
     return table([""] + [UNITS.get(f, f) for f in used],
@@ -234,7 +235,7 @@ def markdown(result):
 # ---- files
 
 def save(path, result):
-    """Whole or not at all."""
+    """Writes the file atomically."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + ".new", "w") as f:
         json.dump(result, f, indent=1)

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What is measured and what is to be reached, as data. A contender is CLIENT>TARGET, or one word when
-both are of the same house:
+What is measured and the limits, as data. A contender is CLIENT>TARGET, or one word when both are of one project:
 
   weft         weft perf on weft serve             spdk         spdk_nvme_perf on nvmf_tgt
   spdk>weft    spdk_nvme_perf on weft serve        weft>spdk    weft perf on nvmf_tgt
   echo         the ceiling                         echo-sleep   the same, both ends sleeping
   weft-r2t     weft, no data in capsules           weft-file    weft on a file with O_DIRECT
   X>weft-hot   a client on a namespace of 1 MiB, which is in the cache: the client is the slower side
-  fio          io_uring straight on that file
+  fio          io_uring directly on that file
 
-A check divides a figure of one contender by that of another, round by round; the median is judged.
-Limits are the project's: they are not lowered here when they are missed.
+A check divides a figure of one contender by that of another, round by round; the median is judged. Limits are the
+project's and are not lowered here when they are missed.
 """
 
 import dataclasses
@@ -29,8 +28,8 @@ class Check:
     above: tuple             # (contender, figure)
     below: tuple = None      # None: the figure itself is judged
     relation: str = ">="     # >=, <= or <
-    limit: float = None      # None: told, not judged
-    minus: tuple = None      # taken off above first, in the same round
+    limit: float = None      # None: shown, not judged
+    minus: tuple = None      # subtracted from above first, in the same round
     when: str = ""           # a condition that bench.py knows
 
 
@@ -43,9 +42,9 @@ class Row:
     checks: tuple
     figure: str = "iops"     # what the tables show
     kind: str = "load"       # load, idle or curve
-    time_s: float = 0.0      # a time of its own; 0: that of the run
-    rounds: int = 0          # rounds of its own; 0: those of the run
-    source: str = ""         # the points of that row are used, nothing is run
+    time_s: float = 0.0      # its own time; 0: that of the run
+    rounds: int = 0          # its own rounds; 0: those of the run
+    source: str = ""         # uses the points of that row, runs nothing
     rates: tuple = ()        # curve: offered loads, 0 for as fast as it goes
 
 
@@ -110,7 +109,7 @@ ROWS = (
         (Check("spdk", "weft perf against spdk_nvme_perf, same target", ("weft>weft-hot", "iops_per_client_core"),
                ("spdk>weft-hot", "iops_per_client_core"), ">=", 1.3),), "iops_per_client_core"),
     Row("host-32", "IOPS per client core, 4 KiB read, depth 32, target from its cache", Workload("randread", depth=32),
-        ("weft>weft-hot", "spdk>weft-hot"),     # told: the target is weft perf's limit at this depth
+        ("weft>weft-hot", "spdk>weft-hot"),     # shown, not judged: the target is weft perf's limit at this depth
         (Check("same", "weft perf against spdk_nvme_perf, same target", ("weft>weft-hot", "iops_per_client_core"),
                ("spdk>weft-hot", "iops_per_client_core")),), "iops_per_client_core"),
     Row("file-1", "file (O_DIRECT), 4 KiB read, depth 1", Workload("randread", depth=1, wants_latency=True),
@@ -135,7 +134,7 @@ ROWS = (
 
 
 def quick(row):
-    """The same row for a look at whether everything works."""
+    """The same row, shortened to check that everything works."""
     few = tuple(r for r in row.rates if r in (1000, 50000, 0))
     return dataclasses.replace(row, time_s=min(row.time_s, 1.0), rates=few)
 

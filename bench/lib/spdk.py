@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The peer: SPDK's nvmf_tgt and spdk_nvme_perf, where SPDK_DIR names a tree that is built. Nothing of
-it is in this repository. Its target gets the same namespace, queue size and in-capsule size as ours,
-its own default (posix) sockets, and hugepages where the machine has enough of them free.
+The peer: SPDK's nvmf_tgt and spdk_nvme_perf, where SPDK_DIR names a built tree. This repository contains nothing of
+SPDK. Its target gets the same namespace, queue size and in-capsule size as weft, its own default (posix) sockets, and
+hugepages where enough are free.
 
-nvmf_tgt polls for ever, so it is parked while others are measured; its reactor counts the ticks of
-polls that found work, and target_cpu_us_per_io counts only those, which is the figure that is kind
-to it.
+nvmf_tgt polls all the time, so it is parked while others are measured. Its reactor counts the ticks of polls that
+found work. target_cpu_us_per_io counts only those ticks, in favour of SPDK.
 """
 
 import json
@@ -20,7 +19,7 @@ from .weft import NQN, add_cpu, prefill
 from .workload import size_bytes
 
 TARGET_MIB, CLIENT_MIB = 1024, 512
-# weft refuses a host without a name, and so does the specification.
+# weft refuses a host without an NQN, as the specification requires.
 HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:6b2f5d0e-8c1b-4a5e-9d3f-7e1a2b3c4d5e"
 LAUNCHED = "Launching workers"
 ROW = re.compile(r"^Total\s*:\s*([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.M)
@@ -29,7 +28,7 @@ KEYS = {50.0: "p50", 90.0: "p90", 99.0: "p99", 99.9: "p99_9", 99.99: "p99_99"}
 
 
 def find(folder):
-    """The two programs of a built tree; BenchError with the remedy when they are not there."""
+    """The two programs of a built tree; BenchError with the remedy when they are missing."""
     paths = {n: os.path.join(folder, "build", "bin", n) for n in ("nvmf_tgt", "spdk_nvme_perf")}
     for name, path in paths.items():
         if not os.access(path, os.X_OK):
@@ -45,7 +44,7 @@ def has_hugepages():
 
 
 def memory_argv(bench, mib):
-    """Decided once: the target's own pages are not free any more when the client comes."""
+    """Decided once: when the client starts, the target already uses the free pages."""
     return ["-s", str(mib)] + ([] if bench.spdk["has_hugepages"] else ["--no-huge"])
 
 
@@ -80,7 +79,7 @@ class Target:
         config = os.path.join(folder, "config.json")
         with open(config, "w") as f:
             json.dump(config_of(self.port, size, in_capsule, queue_size), f, indent=1)
-        # A path of a socket is short, and that of the build folder may not be.
+        # The path of a socket must be short; that of the build folder may be long.
         self.rpc_path = "/tmp/weft-bench-%d.sock" % os.getpid()
         self.argv = [bench.spdk["nvmf_tgt"], "-m", "[%d]" % bench.cpus.target, "--disable-cpumask-locks", "--no-pci",
                      "-c", config, "-r", self.rpc_path] + memory_argv(bench, TARGET_MIB)
@@ -115,7 +114,7 @@ class Target:
                         raise OSError("nvmf_tgt closed its socket")
 
     def ticks(self):
-        """(busy, idle) of the reactor, or None when it does not say."""
+        """(busy, idle) of the reactor, or None when unknown."""
         try:
             reactors = self.rpc("framework_get_reactors")["reactors"]
             return sum(r["busy"] for r in reactors), sum(r["idle"] for r in reactors)

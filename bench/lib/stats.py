@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The little statistics that few, short runs allow: median and range, never a mean alone."""
+"""Statistics for few, short runs: median and range, never a mean alone."""
 
 import dataclasses
 import statistics
@@ -15,7 +15,7 @@ class Spread:
 
     @property
     def percent(self):
-        """Half the range, in per cent of the median: what 'plus or minus' would say."""
+        """Half the range, in per cent of the median ("plus or minus")."""
         return 50.0 * (self.max - self.min) / abs(self.median) if self.median else 0.0
 
     def as_dict(self):
@@ -35,8 +35,10 @@ def spread(values):
 
 
 def ratios(above, below):
-    """Run by run: what stood side by side in the same round is divided, so that a slow minute of the
-    machine slows both. above and below: {round: value}."""
+    """
+    Ratio per round: values of the same round are divided, so that a slow minute of the machine slows both. above and
+    below: {round: value}.
+    """
     return [above[r] / below[r] for r in sorted(above) if below.get(r) and above[r] is not None]
 
 
@@ -45,8 +47,10 @@ def ratio(above, below):
 
 
 def is_beyond_noise(old, new, least_percent=2.0):
-    """Whether two spreads differ by more than both of them: the ranges do not touch, and the medians
-    differ by least_percent at least. One run has no range: then 10 per cent is asked for."""
+    """
+    Whether two spreads differ by more than both of them: the ranges do not overlap, and the medians differ by at
+    least least_percent, or 10 per cent with only one run, which has no range.
+    """
     if old is None or new is None:
         return False
     if min(old.runs, new.runs) < 2:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our target and our load generator."""
+"""weft's target and load generator."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from .process import BenchError
 
 NQN = "nqn.2026-11.io.weft:default"
 SIZE = "256M"
-HOT_SIZE = "1M"     # stays in the cache: the client is then the slower side
+HOT_SIZE = "1M"     # fits the cache: the client is then the slower side
 # What `weft serve` answers to SIGUSR1; the target's line is the last one.
 REACTOR = re.compile(r"control: reactor \d+: run ([\d.]+) s, busy ([\d.]+) s, spun ([\d.]+) s,")
 REPORTED = re.compile(r"control: target: connections .*\n")
@@ -20,8 +20,10 @@ ANSWER_S = 0.05
 
 
 class Target:
-    """`weft serve` on the target's CPU. limits: keys of "limits" in weft.json(5); in_capsule=0 makes
-    every write wait for an R2T."""
+    """
+    `weft serve` on the target's CPU. limits: keys of "limits" in weft.json(5); with in_capsule=0 every write waits
+    for an R2T.
+    """
 
     name = "weft"
     nqn = NQN
@@ -59,7 +61,7 @@ class Target:
         return self.process.pid
 
     def prefill(self, size=SIZE):
-        """Memory that was never written is one shared page to read and a fault to write."""
+        """Unwritten memory is one shared page for reads and a page fault for writes."""
         prefill(self.bench, self, size)
 
     def park(self):
@@ -69,7 +71,7 @@ class Target:
         pass
 
     def times(self):
-        """(reactors, run, busy, spun), seconds summed over the reactors; None when it does not say."""
+        """(reactors, run, busy, spun), seconds summed over the reactors; None when unknown."""
         if not takes_signal(self.pid, signal.SIGUSR1):
             return None
         with open(self.process.log_path, "rb") as log:
@@ -88,9 +90,11 @@ class Target:
         return {"times": self.times}
 
     def busy_percent(self, run):
-        """Of one core: what was burnt, less the spinning that found no work. Going to sleep and waking
-        up count, and so do the other threads. Where others took the CPU while it spun, that would be
-        too little: then the burnt time is shared out as the reactors' own is, between work and spinning."""
+        """
+        Busy time in per cent of one core: CPU time without spinning that found no work. Sleeping, waking and the
+        other threads count. Where other processes took the CPU during spinning, the difference is too small: then the
+        CPU time is split in the reactors' ratio of busy to spun.
+        """
         burnt, times = run.cpu_percent("target"), run.probe("times")
         if burnt is None or not times:
             return burnt
@@ -111,7 +115,7 @@ class Target:
 
 
 def takes_signal(pid, signo):
-    """A weft that is older than the signal would die of it."""
+    """Whether the process handles the signal; an older weft would be killed by it."""
     found = re.search(r"^SigBlk:\s*([0-9a-f]+)", machine.read("/proc/%d/status" % pid), re.M)
     return bool(found) and bool(int(found.group(1), 16) >> (signo - 1) & 1)
 
@@ -195,7 +199,7 @@ def add_cpu(figures, run, target=None):
         return
     busy = target.busy_percent(run)
     figures["target_cpu_percent"] = burnt
-    if any(run.probe(name) for name in target.probes()):    # else nothing told waiting from working
+    if any(run.probe(name) for name in target.probes()):    # else idle polls cannot be told from work
         figures["target_busy_percent"] = busy
     figures["target_cpu_us_per_io"] = busy * 1e4 / iops if iops else None
     figures["target_rss_kib"] = process.rss_kib(target.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load, said once and translated for every client."""
+"""One load, defined once and translated for every client."""
 
 import dataclasses
 import re

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two sides of the raw ceiling share beside the bytes: the gathered send with its partial
- * sends, and the small things of their command lines. One thread each.
+ * Shared by the two sides of the raw ceiling, beside the bytes: the gathered send with its partial
+ * sends, and helpers of their command lines. One thread each.
  */
 #ifndef WEFT_BENCH_ECHO_H
 #define WEFT_BENCH_ECHO_H
@@ -24,7 +24,7 @@ struct echo_piece {
 	const uint8_t *data; /* stays valid until it is sent */
 };
 
-/* What one connection has to send: a ring, so that the loop allocates nothing. */
+/* The data that a connection has to send: a ring, so that the loop allocates nothing. */
 struct echo_gather {
 	struct echo_piece pieces[ECHO_DEPTH_MAX];
 	unsigned head;
@@ -35,13 +35,12 @@ struct echo_gather {
 /* False when ECHO_DEPTH_MAX pieces wait already. */
 bool echo_gather_push(struct echo_gather *gather, const void *header, uint32_t header_bytes,
 		      const uint8_t *data, uint32_t data_bytes);
-/* Sends all there is, up to 1 MiB. What the socket has
- * no room for stays. 0 or -errno. */
+/* Sends everything that waits, up to 1 MiB. What does not fit the socket stays. 0 or -errno. */
 int echo_gather_flush(struct echo_gather *gather, int fd);
 
-/* As many files as the machine allows: a connection is one. */
+/* Raises the limit of open files to the maximum: a connection is one file. */
 void echo_raise_file_limit(void);
-/* Prints "echo: TEXT" and where help is; returns the exit status of wrong usage. */
+/* Prints "echo: TEXT" and a hint to --help; returns the exit status of wrong usage. */
 int echo_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * The client of the raw ceiling: loads `echo server` and prints one JSON object.
  *
- * Closed loop by default: every answer is followed by the next request, at most `depth` under way
- * per connection. With --rate the requests of all connections leave at even intervals, whatever the
- * server does, and latency counts from the time at which a request was meant to leave. Spins, or
- * blocks in ppoll with --sleep. One thread.
+ * Closed loop by default: every answer is followed by the next request, at most `depth` in flight
+ * per connection. With --rate the requests of all connections are due at even intervals, whatever
+ * the server does, and latency counts from the time at which a request was due. Spins, or blocks in
+ * ppoll with --sleep. One thread.
  */
 #include "echo_client.h"
 
@@ -41,7 +41,7 @@ static uint64_t pace_next_ns(const struct client *client, const struct pace *pac
 	       (uint64_t)((double)pace->asked * 1e9 / (double)client->options.rate);
 }
 
-/* Asks all that is due and finds a free slot; the rest stays due, with its true time. */
+/* Sends all due requests that find a free slot; the rest stays due, with its original time. */
 static void pace_ask(struct client *client, struct pace *pace)
 {
 	const struct client_options *options = &client->options;
@@ -78,7 +78,7 @@ static void client_wait(const struct client *client, struct pollfd *polls, uint6
 	ppoll(polls, client->options.connections, &timeout, NULL);
 }
 
-/* Runs until the time is over, or until nothing is under way when nothing is issued any more. */
+/* Runs until end_ns or, when no more requests are issued, until none is in flight. */
 static int client_run(struct client *client, struct pace *pace, uint64_t end_ns)
 {
 	const struct client_options *options = &client->options;
@@ -118,7 +118,7 @@ static int client_drain(struct client *client)
 	return res;
 }
 
-/* --verify: what was written must be there. */
+/* --verify: reads back what was written. */
 static int client_read_back(struct client *client)
 {
 	struct client_conn *conn = &client->conns[0];
@@ -179,7 +179,7 @@ static int client_measure(struct client *client)
 	cpu_ns = clock_process_cpu_ns();
 	start_ns = clock_monotonic_ns();
 	res = client_run(client, &pace, start_ns + options->time_ms * NS_PER_MS);
-	/* A short time can pass without a CPU: then it lasts until the first answer. */
+	/* A short time can pass without a CPU: then continue until the first answer. */
 	while (res == 0 && client->ios == 0 && client->under_way > 0)
 		res = client_run(client, &pace, clock_monotonic_ns() + NS_PER_MS);
 	elapsed_ns = clock_monotonic_ns() - start_ns;
@@ -299,7 +299,7 @@ static int option_take(struct client_options *options, int flag, const char *val
 	}
 }
 
-/* What options must be together; NULL when they are right. */
+/* Checks combinations of options; returns the error, or NULL. */
 static const char *options_wrong(const struct client_options *options)
 {
 	if (options->addr.len_bytes == 0 || net_addr_port(&options->addr) == 0)

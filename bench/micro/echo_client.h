@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the echo client: echo_client.c has the command line, the loop and the report,
- * echo_client_conn.c one connection: what it asks, and the answers it takes apart. One thread.
+ * Internals of the echo client: echo_client.c has the command line, the loop and the report,
+ * echo_client_conn.c one connection with its requests and the parsing of answers. One thread.
  */
 #ifndef WEFT_BENCH_ECHO_CLIENT_H
 #define WEFT_BENCH_ECHO_CLIENT_H
@@ -26,7 +26,7 @@ struct client_options {
 	uint64_t warmup_ms;
 };
 
-/* One request under way; its index is its tag. */
+/* One request in flight; its index is its tag. */
 struct client_slot {
 	uint64_t offset;
 	uint64_t start_ns; /* when it was sent, or should have been sent when paced */
@@ -40,7 +40,7 @@ struct client_conn {
 	struct client_slot *slots;
 	uint32_t *free_tags; /* a stack */
 	unsigned free_count;
-	/* The answer at hand. */
+	/* The answer being received. */
 	struct echo_response response;
 	uint32_t header_bytes;
 	uint32_t data_done_bytes;
@@ -56,10 +56,10 @@ struct client {
 	uint64_t next_offset; /* sequential */
 	uint64_t now_ns;
 	bool is_issuing;      /* an answer is followed by the next request */
-	bool is_reading_back; /* --verify: all must be as written */
+	bool is_reading_back; /* --verify: all data must be as written */
 	uint8_t *written;     /* --verify: per block, 1 where this client wrote */
 	unsigned under_way;
-	/* What is measured. */
+	/* Measured. */
 	uint64_t ios;
 	struct histogram latency;
 	char error[128]; /* why the run failed */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection of the echo client. A turn is one receive of up to 256 KiB into memory of ours
- * (the bytes are really copied), and then one send with as many requests as were answered.
+ * One connection of the echo client. A turn is one receive of up to 256 KiB into the client's
+ * memory (the bytes are really copied), and then one send with as many requests as were answered.
  *
- * Every answer's fields are checked against its request always; with --verify the data as well.
+ * Every answer's fields are always checked against its request; with --verify the data as well.
  */
 #include "echo_client.h"
 
@@ -136,8 +136,8 @@ static int answer_begin(struct client *client, struct client_conn *conn)
 	return 0;
 }
 
-/* A byte is as the server made it or as a verifying client wrote it; after our own writes only
- * the latter. */
+/* A byte is the server's initial one, or the one that a verifying client wrote; after our own write
+ * it must be the latter. */
 static int data_verify(struct client *client, struct client_conn *conn, const uint8_t *at,
 		       size_t len_bytes)
 {
@@ -183,7 +183,7 @@ static int answers_parse(struct client *client, struct client_conn *conn, const 
 	return res;
 }
 
-/* A server that goes away with requests unread resets the connection. */
+/* A server that exits with unread requests resets the connection. */
 static int client_fail_io(struct client *client, int error)
 {
 	if (error == ECONNRESET || error == EPIPE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The send side of both echo programs: everything that waits on a connection leaves in one
- * gathered send, as weft's own connections do it (the limits are those of src/tcp). A partial send
- * leaves its rest at the head of the ring. One thread.
+ * The send side of both echo programs: everything that waits on a connection is sent in one
+ * gathered send, as in weft's connections (the limits are those of src/tcp). A partial send leaves
+ * its rest at the head of the ring. One thread.
  */
 #include "echo.h"
 
@@ -24,7 +24,7 @@ bool echo_gather_push(struct echo_gather *gather, const void *header, uint32_t h
 
 	if (gather->count == ECHO_DEPTH_MAX)
 		return false;
-	/* An empty ring begins at its beginning, so that shallow queues stay in the cache. */
+	/* An empty ring restarts at index 0, so that shallow queues stay in the cache. */
 	if (gather->count == 0)
 		gather->head = 0;
 	piece = &gather->pieces[(gather->head + gather->count++) % ECHO_DEPTH_MAX];

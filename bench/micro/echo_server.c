@@ -3,9 +3,9 @@
  * The server of the raw ceiling: one thread, one prefaulted mapping, direct system calls.
  *
  * A turn receives from every connection (up to 256 KiB each), copies written data into the mapping
- * (large data, 32 KiB or more, is received into it), and answers all that was asked by one
- * gathered send per connection, straight from the mapping. Spinning, it only looks at the listener
- * and at signals now and then; with --sleep it blocks in epoll_wait between turns.
+ * (data of 32 KiB or more is received directly into it), and answers all requests by one gathered
+ * send per connection, straight from the mapping. While spinning, the server checks the listener
+ * and signals only now and then; with --sleep it blocks in epoll_wait between turns.
  */
 #include "echo.h"
 
@@ -27,18 +27,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define DIRECT_MIN_BYTES    (32 * 1024) /* a write whose data is worth its own receive */
+#define DIRECT_MIN_BYTES    (32 * 1024) /* a write of this size gets its own receive */
 #define PREFETCH_MAX_BYTES  16384
-#define TURNS_BETWEEN_LOOKS 512 /* at listener and signals, while spinning */
+#define TURNS_BETWEEN_LOOKS 512 /* checks of listener and signals, while spinning */
 
 struct conn {
 	int fd;
-	bool is_blocked; /* the socket is full; epoll tells when it is not */
+	bool is_blocked; /* the socket is full; epoll reports when it is not */
 	bool is_large;   /* the last request was a large write */
 	uint32_t header_bytes;
 	uint32_t data_left_bytes;
 	uint8_t *data_at;
-	struct echo_request request; /* the one at hand */
+	struct echo_request request; /* the request being received */
 	struct echo_gather out;
 };
 
@@ -77,7 +77,8 @@ static int request_answer(struct server *server, struct conn *conn)
 		       : -EPROTO;
 }
 
-/* As the target does: what is sent at the end of the turn comes from memory meanwhile. */
+/* Like the target: the data, which is sent at the end of the turn, is loaded from memory
+ * meanwhile. */
 static void data_prefetch(const uint8_t *data, uint32_t len_bytes)
 {
 	if (len_bytes > PREFETCH_MAX_BYTES)
@@ -86,7 +87,7 @@ static void data_prefetch(const uint8_t *data, uint32_t len_bytes)
 		__builtin_prefetch(data + at, 0, 2);
 }
 
-/* The header is complete: answers a read, finds the place of a write's data. */
+/* The header is complete: answers a read, sets the destination of a write's data. */
 static int request_begin(struct server *server, struct conn *conn)
 {
 	const struct echo_request *request = &conn->request;
@@ -141,8 +142,8 @@ static int bytes_parse(struct server *server, struct conn *conn, const uint8_t *
 }
 
 /*
- * One receive and all that follows from it. 0, or -errno when the connection is over. Behind a
- * large write another one is expected: only its header is taken to where it has to be copied from.
+ * One receive and its processing. 0, or -errno when the connection has ended. After a large write
+ * another one is expected: only its header is received into memory that must be copied.
  */
 static int conn_receive(struct server *server, struct conn *conn)
 {
@@ -218,7 +219,7 @@ static void accept_all(struct server *server)
 		conn_add(server, fd);
 }
 
-/* Receives, and sends all that is owed by one send. */
+/* Receives, and sends all answers in one send. */
 static int conn_turn(struct server *server, struct conn *conn)
 {
 	int res = conn_receive(server, conn);
@@ -235,7 +236,7 @@ static int conn_turn(struct server *server, struct conn *conn)
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-/* Waits for any event; false when a signal asks for the end. */
+/* Waits for any event; false when a signal requests the end. */
 static bool events_take(struct server *server, int timeout_ms)
 {
 	struct epoll_event events[64];
@@ -307,7 +308,7 @@ static int server_listen(struct server *server, const struct net_addr *addr)
 	    listen(server->listen_fd, 4096) != 0 ||
 	    getsockname(server->listen_fd, (struct sockaddr *)&bound, &bound_bytes) != 0)
 		return -errno;
-	/* The port is at the same place in both families. */
+	/* The port has the same offset in both families. */
 	printf("listening %u\n", ntohs(bound.sin6_port));
 	fflush(stdout);
 	return 0;
@@ -318,7 +319,7 @@ static void memory_fill(struct server *server)
 	server->memory = mmap(NULL, server->memory_bytes, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(server->memory != MAP_FAILED);
-	/* As the target's memory media: advice, which may be refused. */
+	/* Like the target's memory media: a hint, which may be refused. */
 	(void)madvise(server->memory, server->memory_bytes, MADV_HUGEPAGE);
 	for (uint64_t offset = 0; offset < server->memory_bytes; offset += sizeof(offset))
 		memcpy(server->memory + offset, &offset, sizeof(offset));

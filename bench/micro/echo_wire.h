@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of the raw ceiling: as many as NVMe/TCP moves for the same work, and no more meaning
- * than a server needs to find the block. A request is as long as a command capsule (72 bytes,
- * then the data of a write), an answer as long as a C2HData header or a response capsule (24 bytes,
- * then the data of a read). Both ends run on one machine, so fields are in its byte order.
+ * The bytes of the raw ceiling: as many as NVMe/TCP transfers for the same work, with only the
+ * fields that a server needs to find the block. A request is as long as a command capsule (72
+ * bytes, then the data of a write), an answer as long as a C2HData header or a response capsule (24
+ * bytes, then the data of a read). Both ends run on one machine, so fields are in its byte order.
  */
 #ifndef WEFT_BENCH_ECHO_WIRE_H
 #define WEFT_BENCH_ECHO_WIRE_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define ECHO_MAGIC        0x6f686365u
-#define ECHO_DEPTH_MAX    1024          /* requests of one connection under way */
+#define ECHO_DEPTH_MAX    1024          /* requests in flight per connection */
 #define ECHO_IO_MAX_BYTES (1024 * 1024) /* data of one request */
 #define ECHO_BULK_BYTES   (256 * 1024)  /* one receive */
 
@@ -41,8 +41,8 @@ _Static_assert(sizeof(struct echo_request) == 72, "a command capsule");
 _Static_assert(sizeof(struct echo_response) == 24, "a C2HData header, a response capsule");
 
 /*
- * What the memory holds, so that --verify can tell: the byte of its own offset at first, the
- * inverse of that where a verifying client wrote.
+ * The contents of the memory, for --verify: initially the byte of its own offset, its inverse after
+ * a verifying client wrote.
  */
 static inline uint8_t echo_pattern(uint64_t offset)
 {

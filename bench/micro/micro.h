@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Micro measurements: the parts of weft that a command passes, each alone and hot. A group of rows
- * is one function; a row is a function that does its thing `count` times and says how long it took.
- * Time is CPU time of the thread where one thread works, so that other load disturbs little, and
- * elapsed time where two do.
+ * Micro measurements: the parts of weft that a command passes, each alone and with hot caches. A
+ * group of rows is one function. A row is a function that repeats an operation `count` times and
+ * returns the time. Time is CPU time of the thread where one thread works, so that other load
+ * disturbs little, and elapsed time where two threads work.
  */
 #ifndef WEFT_BENCH_MICRO_H
 #define WEFT_BENCH_MICRO_H
@@ -35,7 +35,7 @@ struct micro {
 	struct micro_row rows[MICRO_ROWS_MAX];
 };
 
-/* Does it `count` times; returns the nanoseconds that took. */
+/* Repeats the operation `count` times; returns the nanoseconds. */
 typedef uint64_t (*micro_fn)(void *arg, uint64_t count);
 
 struct micro_what {

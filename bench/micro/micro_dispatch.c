@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Micro: commands through the real target, from the decoded capsule to the response, without a
- * network. A transport of our own (target/transport.h) connects an admin and an I/O queue with
- * true Connect commands, then feeds 4 KiB reads and writes in batches of 32 as one receive would,
- * and lets their slots go together as one send would. The data itself is not moved.
+ * network. A stub transport (target/transport.h) connects an admin and an I/O queue with real
+ * Connect commands, then submits 4 KiB reads and writes in batches of 32, like one receive, and
+ * releases their slots together, like one send. The data itself is not transferred.
  *
  * One real reactor on this thread is control and data reactor. The target ends with the process.
  */
@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define BATCH    32
-#define COMMANDS 1024 /* different ones, in turn */
+#define COMMANDS 1024 /* different commands, in turn */
 #define IO_BYTES 4096
 #define NS_BYTES "67108864"
 #define BLOCKS   (67108864 / IO_BYTES)
@@ -191,7 +191,7 @@ static void commands_measure(void)
 	}
 }
 
-/* After each answer of the setup; the first time when the configuration is in force. */
+/* Runs after each answer of the setup; first when the configuration is in force. */
 static void step_take(struct reactor_msg *msg)
 {
 	if (dispatch.step == STEP_ENABLE)

@@ -53,7 +53,7 @@ void micro_measure(struct micro *micro, const struct micro_what *what, micro_fn 
 	uint64_t count = 16, ns;
 
 	CHECK(micro->row_count <= MICRO_ROWS_MAX);
-	/* The same calls that warm the caches find out how many fill a round. */
+	/* The calls that warm the caches also determine how many fill a round. */
 	while ((ns = fn(arg, count)) < micro->round_ns / 4 && count < 1ull << 40)
 		count *= ns < micro->round_ns / 64 ? 8 : 2;
 	count = (uint64_t)((double)count * (double)micro->round_ns / (double)(ns + 1)) + 1;

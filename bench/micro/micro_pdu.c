@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Micro: PDU headers through src/wire's own functions, every type that an I/O command meets. What
- * is decoded is what the encoder made, seen from the other side. One thread.
+ * Micro: PDU headers through src/wire's functions, every type of an I/O command. The decoder's
+ * input is the encoder's output, seen from the other side. One thread.
  */
 #include "micro.h"
 

@@ -2,8 +2,8 @@
 /*
  * Micro: messages between two real reactors, each on its own thread, both spinning.
  *
- * One way: the first posts whatever is not under way from a pool of messages in every turn, and the
- * second counts them. There and back: one message bounces. Elapsed time, so two free CPUs matter.
+ * One way: the first reactor posts all idle messages of a pool in every turn, and the second counts
+ * them. There and back: one message bounces. Elapsed time, so two free CPUs matter.
  */
 #include "micro.h"
 

@@ -2,8 +2,8 @@
 /*
  * Micro: turns and timers of the real reactor, on this thread.
  *
- * A turn is measured by letting a new reactor spin: it is given a longest spin well over the round,
- * so it does not sleep, and a timer ends the round. Timers are armed and cancelled from a callback.
+ * Turns are measured on a new spinning reactor: its maximum spin is much longer than the round, so
+ * that it does not sleep, and a timer ends the round. A callback arms and cancels the timers.
  */
 #include "micro.h"
 
@@ -41,7 +41,7 @@ static struct reactor *reactor_make(void)
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-/* A guess of how long the wanted turns take; the result is scaled to what they took. */
+/* An estimate of the time for the wanted turns; the result is scaled to the actual number. */
 static uint64_t loop_guess_ns(const struct loop *loop)
 {
 	uint64_t guess_ns = loop->turns_wanted * 50;
@@ -110,7 +110,7 @@ static void sock_drain(struct reactor_sock *sock, unsigned events)
 	(void)reactor_sock_recv(sock, &iov, 1);
 }
 
-/* What a spinning reactor does while a host thinks: tries its one socket every turn. */
+/* A spinning reactor between two commands of a host: tries its one socket every turn. */
 static uint64_t hot_turns(void *arg, uint64_t count)
 {
 	struct loop loop = {.reactor = reactor_make(), .turns_wanted = count};

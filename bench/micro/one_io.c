@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pushes a number of equal commands through the real host, connections and target on the simulated
- * reactor, and nothing else, for counting instructions: the run is the same every time.
+ * Runs a number of equal commands through the real host, connections and target on the simulated
+ * reactor, for counting instructions: every run is the same.
  *
  * bench/instructions runs it under callgrind and collects inside `measured_run` only; side_scope.c
- * tells the sides apart. The queue is full at first and empty at the end, so N commands are N.
+ * separates the sides. The queue is full at first and empty at the end, so exactly N commands
+ * count.
  */
 #include "one_io_paths.h"
 #include "side_scope.h"
@@ -123,7 +124,7 @@ static void commands_run(uint64_t count)
 	CHECK(sim_run_while(one.sim, is_busy, NULL, WAIT_NS) && one.left_to_issue == 0);
 }
 
-/* Its name is what callgrind collects in. */
+/* callgrind collects inside this function, by its name. */
 void measured_run(uint64_t count);
 __attribute__((noinline)) void measured_run(uint64_t count)
 {
@@ -354,7 +355,7 @@ static void play(void)
 	else
 		host_end();
 	target_end();
-	/* The listener's end may come a little later. */
+	/* The listener may end a little later. */
 	sim_run_until(one.sim, sim_now(one.sim) + NS_PER_MS);
 	CHECK(sim_leaks(one.sim) == 0);
 	sim_destroy(one.sim);

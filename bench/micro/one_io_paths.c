@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See the header. libweft's instance and subsystem are filled in by hand with what a request needs
- * of them: the real ones start threads, which the simulated reactor has not got. One thread.
+ * See the header. libweft's instance and subsystem are filled in by hand with the fields that a
+ * request needs: the real ones start threads, which the simulated reactor lacks. One thread.
  */
 #include "one_io_paths.h"
 

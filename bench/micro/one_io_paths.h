@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of one_io when its commands go over paths: through the multipath engine, or
- * through libweft's requests on top of it, submitted on their own reactor as a callback does. One
- * thread, on the simulated reactor.
+ * The host side of one_io with paths: through the multipath engine, or through libweft's requests
+ * on top of it, submitted on their own reactor as from a callback. One thread, on the simulated
+ * reactor.
  */
 #ifndef WEFT_BENCH_ONE_IO_PATHS_H
 #define WEFT_BENCH_ONE_IO_PATHS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that name a side on the call stack; see the header. The functions that are wrapped
- * are those between the reactor and a connection; timers and messages do not occur in the steady
- * state. A new way in or out of reactor/reactor.h belongs into the two lists below. One thread.
+ * The functions that name a side on the call stack; see the header. The wrapped functions are those
+ * between the reactor and a connection; timers and messages do not occur in the steady state. A new
+ * function of reactor/reactor.h that enters or leaves a side belongs into the two lists below. One
+ * thread.
  */
 #include "side_scope.h"
 
@@ -18,8 +19,8 @@
 #define NAMED __attribute__((noinline, noclone))
 #endif
 /*
- * Behind a call, so that it does not become a jump that leaves no trace of the caller. The text
- * goes into the assembly as a comment: functions that differ by it are not folded into one.
+ * After a call, so that the compiler emits no tail call, which would drop the caller from the
+ * stack. The text becomes an assembly comment: functions that differ in it are not folded into one.
  */
 #define NOT_LAST(text) __asm__ volatile("# " text : : : "memory")
 
@@ -55,7 +56,7 @@ void __wrap_reactor_sock_connect(struct reactor *reactor, struct reactor_sock *s
 
 static struct reactor *target_reactor, *host_reactor;
 
-/* The true callbacks, by the object they belong to. A handful: connections and their parts. */
+/* The real callbacks, by the object they belong to. Few: connections and their parts. */
 static struct {
 	const void *object;
 	ready_fn ready;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The raw ceiling must move the bytes that it says it moves: data is checked in both ways, a client
-notices answers and data that are wrong, a server survives nonsense, and wrong usage is told.
+The raw ceiling must transfer the bytes that it reports: data is checked in both directions, a client detects wrong
+answers and data, a server survives invalid requests, and wrong usage gives an error.
 """
 
 import json
@@ -41,14 +41,14 @@ class Server:
 
 
 def client(port, *options):
-    """Exit status, what it printed as JSON (or None), what it complained about."""
+    """Exit status, JSON output (or None), error output."""
     p = subprocess.run([ECHO, "client", "--connect", "127.0.0.1:%d" % port] + list(options),
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     return p.returncode, json.loads(p.stdout) if p.stdout else None, p.stderr.decode()
 
 
 def client_until_done(port, *options):
-    """A busy machine may let a short time pass without a single answer: then a longer one. Its length comes last."""
+    """A busy machine may give no answer in a short time: repeats with longer times. The time is the last argument."""
     for run_ms in (40, 400, 4000, 20000):
         status, result, error = client(port, "--time", "%dms" % run_ms, "--warmup", "5ms", *options)
         if status != 0 or not result or result["iops"] > 0:
@@ -76,7 +76,7 @@ def test_data(tap, name, rows, *server_options):
             status, result, error, run_s = client_until_done(server.port, "--size", "1M", "--verify", *options)
             tap.ok(status == 0 and result and result["iops"] > 0, "%s: %s" % (name, row), why=error)
             if "--rate" in options and result:
-                # What was late at the end of the warm-up comes on top: the rate holds from the start on.
+                # Requests that were late at the end of the warm-up are added: the rate holds from the start.
                 most = RATE * (time.monotonic() - start) + 64
                 tap.ok(result["iops"] * run_s <= most, "%s: %s: no more than asked for" % (name, row), why=result)
     tap.eq(list(result), KEYS, "%s: the keys of the result" % name)
@@ -106,7 +106,7 @@ def test_wrong_requests(tap):
 
 
 def answer_wrongly(listener, change):
-    """Answers every request with what `change` makes of the right answer, until the end."""
+    """Answers every request with `change` applied to the right answer, until the end."""
     conn, _ = listener.accept()
     with conn:
         while True:
@@ -168,7 +168,7 @@ def test_usage(tap):
 def main():
     tap = Tap()
     with tap.guard("spinning"):
-        # Two that spin, on a machine that has other work, are slow: what differs is enough.
+        # Two spinning programs are slow on a busy machine: test only the rows that differ.
         test_data(tap, "spinning", DATA_ROWS[:3])
     with tap.guard("sleeping"):
         test_data(tap, "sleeping", DATA_ROWS, "--sleep")

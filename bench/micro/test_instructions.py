@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The guard of instruction counts must fail when it should: the reading of profiles and of limits, and
-the judgement, on made-up figures. valgrind is not needed.
+The limits of instruction counts must fail when exceeded: parsing of profiles and limits, and the comparison, on
+made-up figures. Needs no valgrind.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def load():
 
 
 def judged(guard, path, rows):
-    """Whether the rows pass, and what was said."""
+    """Whether the rows pass, and the messages."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         good = guard.check(path, rows)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in the chaos. Each fault is a generator: it begins, yields while it lasts, and ends.
+"""The faults of the chaos. Each fault is a generator: it begins, yields while it is active, and ends.
 
-Several last at once. What one leaves behind (a dead process, a broken link) is made whole between rounds by
-chaos.bring_back, so that an end only has to undo what nobody else undoes. Every choice comes from rng.
+Several are active at once. chaos.bring_back repairs between rounds what a fault leaves behind (a dead process,
+a broken link), so an end only undoes what nothing else undoes. Every choice comes from rng.
 """
 
 import errno
@@ -13,14 +13,14 @@ import signal
 import time
 
 from world import FILE_MIB, HOST_NQN, NQN_ALONE, OPERATOR_NSIDS, wait_for
-from neighbour import WORDS  # found by what world adds to the path
+from neighbour import WORDS  # on the path that world.py adds
 
 ANA_STATES = ('inaccessible', 'non-optimized', 'change', 'persistent-loss')
-FILES_LIMIT = 48        # a fresh one has about 25
+FILES_LIMIT = 48        # a fresh target has about 25
 MEMORY_LEFT_KIB = 512
 CROWD_S = 3.0
 NEIGHBOUR_S = 4.0
-SANITIZER_KIB = 1 << 30  # of address space: what only their shadow memory takes
+SANITIZER_KIB = 1 << 30  # of address space: only sanitizers' shadow memory takes as much
 
 
 class NotHere(Exception):
@@ -35,7 +35,7 @@ def hold(seconds):
 
 
 def link_fault(order):
-    """A fault that is one order to some links."""
+    """A fault that sends one order to some links."""
     def fault(world, rng):
         for link in rng.sample(world.links, rng.choice((1, 1, 2, 3))):
             link.ask(order(rng))
@@ -85,7 +85,7 @@ def freeze(world, rng):
 
 
 def freeze_host(world, rng):
-    """A zombie: its target gives it up, and it goes on where it was."""
+    """A host stands still: its target gives it up, then the host continues."""
     host = rng.choice(world.hosts)
     host.signal(signal.SIGSTOP)
     yield
@@ -103,13 +103,13 @@ def kill_and_restart(world, rng):
     target.kill()
     hold(rng.uniform(0, 0.3))
     if target.name in 'ab':
-        target.start()  # c may stand on a full disk just now
+        target.start()  # c may have a full disk just now
     yield
 
 
 def restart(world, rng):
     target = rng.choice(world.targets)
-    target.stop()  # how it ends is looked at by bring_back
+    target.stop()  # bring_back checks how it ends
     yield
 
 
@@ -117,7 +117,7 @@ def restart(world, rng):
 
 
 def full_disk(world, rng):
-    """c's second medium and its state. Nothing that is there already is lost; what needs room fails."""
+    """Fills the disk of c's second medium and its state folder. Existing data stays; whatever needs room fails."""
     if not world.has_disk:
         raise NotHere('no tmpfs can be mounted')
     path = os.path.join(world.disk, 'ballast')
@@ -133,7 +133,7 @@ def full_disk(world, rng):
 
 
 def crowded(world, rng, target):
-    """A crowd of hosts runs into the limit; those who were there must be able to go on."""
+    """Many hosts reach the limit; hosts that were connected before must be able to go on."""
     crowd = world.crowd(target)
     for link in world.links_of(target):
         link.ask('reset %s 30' % rng.choice('ab'))
@@ -144,10 +144,10 @@ def crowded(world, rng, target):
 
 
 def few_files(world, rng):
-    """From its start on: a listener of io_uring keeps the limit that it began with."""
+    """Restarts a target with the limit: a listener of io_uring keeps the limit of its start."""
     if not shutil.which('prlimit'):
         raise NotHere('there is no prlimit (util-linux)')
-    target = rng.choice(world.targets[:2])  # c may stand on a full disk just now
+    target = rng.choice(world.targets[:2])  # c may have a full disk just now
     target.stop()
     target.prefix = ['prlimit', '--nofile=%d' % FILES_LIMIT]
     target.start()
@@ -173,7 +173,7 @@ def little_memory(world, rng):
 
 
 def neighbour(world, rng):
-    """A host that floods, drips, hoards, lies or escapes. It costs the others time, and nothing else."""
+    """A host that floods, drips, hoards, lies or escapes. It may slow the others down, but nothing else."""
     hostile = world.neighbour(rng.choice(world.targets), rng.choice(WORDS), NEIGHBOUR_S)
     hold(rng.uniform(0.5, NEIGHBOUR_S))
     yield
@@ -192,13 +192,13 @@ def ana(world, rng):
 
 
 def namespaces(world, rng):
-    """Some come, grow and go on c; what was acknowledged is remembered."""
+    """Adds, grows and removes namespaces of c; acknowledged changes are recorded."""
     c = world.targets[2]
     for _ in range(rng.randrange(1, 4)):
         nsid = rng.choice(OPERATOR_NSIDS)
         size_mib = world.added.get(nsid)
         if size_mib is None:
-            # Never the file of one that may still be there.
+            # A new file each time: the former one may still be open.
             world.files_made += 1
             media = 'file:%s' % os.path.join(world.folder, 'added-%d' % world.files_made)
             world.change(nsid, 4, 'namespace', 'add', NQN_ALONE, '--nsid', nsid, '--media', media, '--size', '4M')
@@ -207,20 +207,20 @@ def namespaces(world, rng):
         else:
             world.change(nsid, None, 'namespace', 'remove', NQN_ALONE, nsid)
     if rng.random() < 0.3:
-        # One that is in use grows.
+        # A namespace in use grows.
         world.grown = min(world.grown + 1, FILE_MIB)
         c.ctl('namespace', 'resize', NQN_ALONE, 3, '%dM' % (FILE_MIB + world.grown))
     yield
 
 
 def hosts(world, rng):
-    """A host of c is shut out for a while."""
+    """Removes a host from c's allow-list for a while."""
     world.targets[2].ctl('host', 'remove', NQN_ALONE, HOST_NQN % rng.choice((3, 4, 5)))
     yield
 
 
 def new_document(world, rng):
-    """Everything that is in force is put in force again while it is used."""
+    """Applies the document in force again, under load."""
     target = rng.choice(world.targets)
     path = os.path.join(world.folder, 'exported.json')
     if target.ctl('export', path)[0] == 0:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of the chaos: three targets, two machines with hosts, and what they judge.
+"""The world of the chaos: three targets, two machines with hosts, and the checks.
 
-Targets a and b are a cluster that serves three files as one subsystem; target c is alone and has namespaces
-of its own: one on a medium that fails by rule, one on a small file system that can be filled, one that is plain,
-and whatever the operators add. Four hosts stamp and judge their namespaces (tests/torture/weft_torture.c), all with
-digests; fio verifies one more by itself, through libweft. Built on the stage of the torture test.
+Targets a and b are a cluster that serves three files as one subsystem. Target c is alone, with its own
+namespaces: one on a medium that fails by rule, one on a small file system that can fill up, a plain one, and
+those that operators add. Five hosts stamp and check their namespaces (tests/torture/weft_torture.c), all with
+digests; fio verifies one more, through libweft. Built on the stage of the torture test.
 """
 
 import json
@@ -28,10 +28,10 @@ NEIGHBOUR = os.path.join(HERE, '..', 'wire', 'neighbour.py')
 BLOCK = 4096
 DISK_MIB = 24
 FILE_MIB = 16
-# Errors, latency spikes and torn writes; nothing that lies: a block model cannot forgive that.
+# Errors, latency spikes and torn writes, but no lost writes: the block model would report those.
 RULES = ('fail:op=read:prob=1:seed=%d+fail:op=write:prob=1:seed=%d+tear:prob=1:seed=%d+split:ms=5:prob=2:seed=%d'
          '+delay:ms=40:prob=2:seed=%d+fail:op=zero:prob=1:seed=%d')
-# And this does, so that it can be seen that it is not forgiven (chaos --lie).
+# Lost writes, to prove that the block model reports them (chaos --lie).
 LIE = '+lose:op=write:after=100:every=50'
 CTL_TIMEOUT_S = 60
 OPERATOR_NSIDS = range(100, 110)
@@ -42,13 +42,13 @@ WRITE_FAULT, READ_ERROR, CAPACITY, INTERNAL = 0x280, 0x281, 0x81, 0x06
 
 
 class ChaosTarget(stages.Target):
-    """a, b or c. Listens on all its links."""
+    """Target a, b or c. Listens on all its links."""
 
     def is_clustered(self):
         return self.name in 'ab'
 
     def state_path(self):
-        # c: on the disk that can be full, with the medium.
+        # c: on the disk that can fill up, like the medium.
         return super().state_path() if self.is_clustered() else os.path.join(self.stage.disk, 'state')
 
     def document(self):
@@ -61,7 +61,7 @@ class ChaosTarget(stages.Target):
         return {'version': 1, 'cluster': self.cluster(), 'subsystems': [subsystem], 'ports': [port]}
 
     def ctl(self, *words):
-        """(exit status, what it said). A target that stands still or is gone is an answer, too."""
+        """(exit status, output). A target that is stopped or has ended gives a result too."""
         try:
             done = subprocess.run([self.stage.weft, 'ctl', '--state', self.state_path(), *map(str, words)],
                                   capture_output=True, text=True, timeout=CTL_TIMEOUT_S)
@@ -76,7 +76,7 @@ class ChaosTarget(stages.Target):
         return json.loads(text)
 
     def limit(self, kind, value):
-        """The soft limit of the process that runs, unless it has just gone."""
+        """Sets a soft limit of the running process, unless it has just ended."""
         try:
             resource.prlimit(self.process.pid, kind, (value, resource.prlimit(self.process.pid, kind)[1]))
         except ProcessLookupError:
@@ -90,7 +90,7 @@ class ChaosTarget(stages.Target):
         return int(re.search(r'^%s:\s+(\d+)' % name, self.proc('status'), re.M).group(1))
 
     def files(self):
-        """What it has open: how many of each kind."""
+        """Open files of the target: count of each kind."""
         kinds = []
         folder = '/proc/%d/fd' % self.process.pid
         for fd in os.listdir(folder):
@@ -101,7 +101,7 @@ class ChaosTarget(stages.Target):
         return sorted(kinds)
 
     def connections(self):
-        """How many it has with hosts."""
+        """Number of its connections with hosts."""
         table = subprocess.run(['ip', 'netns', 'exec', self.netns, 'ss', '-Htn', 'state', 'connected', 'exclude', 'time-wait',
                                 'sport = :%d' % stages.PORT], capture_output=True, text=True, check=True)
         return len(table.stdout.splitlines())
@@ -115,9 +115,11 @@ class ChaosTarget(stages.Target):
 
 
 class Fio:
-    """One fio after another on a namespace of its own, started while all is well, living through what comes."""
+    """
+    One fio after another on its own namespace, started while no fault is active, and running through the faults.
+    """
 
-    # It connects while the first faults of its round begin: that may take as long as they last.
+    # fio connects while the first faults of a round begin: that may take as long as they last.
     ARGS = ['--thread', '--rw=randwrite', '--bs=4k', '--iodepth=8', '--size=6M', '--verify=crc32c',
             '--verify_fatal=1', '--do_verify=1', '--verify_state_save=0', '--rate_iops=150,300', '--policy=round-robin',
             '--timeout_profile=training', '--timeouts=fast-io-fail=0,connect=20000', '--data_digest=1', '--output-format=json',
@@ -130,7 +132,7 @@ class Fio:
             self.lacks = 'fio is not installed'
         paths = ','.join('%s:%d' % (target.addr_for(machine), stages.PORT) for target in stage.targets
                          if target.is_clustered())
-        # The engine has options of its own: it comes before them.
+        # The engine defines these options, so it must come first.
         self.command = ['ip', 'netns', 'exec', stage.netns(stage.machines[machine]), 'fio', '--name=chaos',
                         '--ioengine=external:' + os.path.abspath(engine or ''), *self.ARGS, '--paths=' + paths]
 
@@ -138,7 +140,7 @@ class Fio:
         return self.process is not None and self.process.poll() is None
 
     def tend(self):
-        """Judges the one that has ended, and starts the next."""
+        """Checks the fio that has ended, and starts the next."""
         if self.lacks or self.is_running():
             return
         self.collect()
@@ -155,7 +157,7 @@ class Fio:
         jobs = json.loads(text[text.find('{'):text.rfind('}') + 1])['jobs'] if '{' in text else []
         self.ios += sum(job['read']['total_ios'] for job in jobs)
         if self.process.returncode != 0 or not jobs or any(job['error'] for job in jobs):
-            # What went wrong stands before the figures, or there are none.
+            # Errors come before the figures, or there are no figures.
             self.errors.append('status %s, errors %s: %s' % (self.process.returncode, [job['error'] for job in jobs],
                                                              text[:text.find('{')] if '{' in text else text[-1500:]))
         self.passes += 1
@@ -187,7 +189,7 @@ class World(stages.Stage):
         self.disk = os.path.join(folder, 'disk')
         self.has_disk = False
         self.allowed = {HOST_NQN % number for number in (3, 4, 5, CROWD)}
-        # What operators have done to c: sizes in MiB by NSID as they were last seen, and those that may be now.
+        # Operators' changes of c: sizes in MiB by NSID as last seen, and all sizes that are possible now.
         self.added, self.may_have, self.files_made, self.grown = {}, {}, 0, 0
         self.changes, self.refusals = 0, 0
 
@@ -232,7 +234,7 @@ class World(stages.Stage):
         self.fio = Fio(self, self.engine, 1)
 
     def change(self, nsid, size_mib, *words):
-        """An operator's change of a namespace of c; size None: it is removed."""
+        """An operator's change of a namespace of c; size None removes it."""
         before = self.added.get(nsid)
         status, text = self.targets[2].ctl('--json', *words)
         if status == 0:
@@ -242,7 +244,7 @@ class World(stages.Stage):
             self.refusals += 1
             may = {before}
         else:
-            may = {before, size_mib}  # nobody answered: it was done, or not
+            may = {before, size_mib}  # no answer: the change was done or not
         self.may_have[nsid] = may if nsid not in self.may_have or len(may) == 1 else self.may_have[nsid] | may
         if status == 0 and size_mib is not None:
             self.added[nsid] = size_mib
@@ -250,7 +252,7 @@ class World(stages.Stage):
             self.added.pop(nsid, None)
 
     def namespaces_differ(self):
-        """What operators were told, against what c has now, which counts from then on; '' when it is the same."""
+        """Compares the answers to operators with c's namespaces, which are then recorded; '' when they agree."""
         rows = self.targets[2].ctl_json('namespace', 'list', NQN_ALONE)['namespaces']
         have = {row['nsid']: row['live']['size_bytes'] >> 20 for row in rows if row['nsid'] in OPERATOR_NSIDS}
         wrong = ['namespace %d has %s MiB, and was told to have %s' % (nsid, have.get(nsid), sorted(map(str, may)))
@@ -261,7 +263,7 @@ class World(stages.Stage):
         return '; '.join(wrong)
 
     def crowd(self, target):
-        """More hosts than a target with limits has room for; they only read. Whether they get in is their affair."""
+        """More hosts than a limited target has room for; they only read, and may be refused."""
         nqn, nsid = (stages.NQN, 2) if target.is_clustered() else (NQN_ALONE, 3)
         return subprocess.Popen(
             ['ip', 'netns', 'exec', self.netns(self.machines[1]), self.weft, 'perf', '-a', target.addr_for(1), '-s',
@@ -270,7 +272,10 @@ class World(stages.Stage):
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def neighbour(self, target, word, seconds):
-        """A hostile host (tests/wire/neighbour.py). Namespace 1 is shared with an innocent one: what it writes never lands."""
+        """
+        A hostile host (tests/wire/neighbour.py). An innocent host uses namespace 1 too; the hostile writes never
+        complete.
+        """
         return subprocess.Popen(
             ['ip', 'netns', 'exec', self.netns(self.machines[1]), sys.executable, NEIGHBOUR, word, target.addr_for(1),
              str(stages.PORT), stages.NQN if target.is_clustered() else NQN_ALONE, str(seconds)],
@@ -290,7 +295,7 @@ class World(stages.Stage):
 
 
 def wait_for(what, timeout, step=0.05):
-    """Polls; the last answer."""
+    """Calls `what` until it is true or the timeout has passed; returns its last result."""
     deadline = time.monotonic() + timeout
     while True:
         answer = what()

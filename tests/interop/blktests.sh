@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs in the guest as root, started by tools/blktests: the nvme group of blktests, with weft as its
-# external target (NVME_TARGET_CONTROL, see blktests-control beside this file). One TAP line per test;
-# what a test needs and cannot have is a SKIP with blktests' own reason.
+# external target (NVME_TARGET_CONTROL, see blktests-control beside this file). One TAP line per
+# test; a test whose requirements are missing is a SKIP with blktests' own reason.
 # Environment: TESTS, numbers separated by blanks, empty for all; IMAGE_SIZE of a namespace.
 set -uo pipefail
 here=$(dirname "$0")
@@ -33,8 +33,8 @@ cannot() {
 }
 kernel_since() { printf '%s\n' "$1" "$(uname -r | grep -oE '^[0-9]+\.[0-9]+')" | sort -CV; }
 
-# Where blktests expects something of a machine that this guest is not: kernels called +deb13, which
-# its parser takes for a part of the number, and systemd.
+# Works around assumptions of blktests: kernels called +deb13, where its parser takes the suffix for
+# a part of the number, and systemd.
 prepare() {
 	cp -a "$here/weft" /tmp/weft
 	cp -a "$here/suite" /tmp/blktests
@@ -70,7 +70,7 @@ target_start() {
 	exit 1
 }
 
-# Tests with test_device() want a device; it is a namespace of weft, connected for that test alone.
+# Tests with test_device() need a device: a namespace of weft, connected for that test alone.
 device_nqn=nqn.2026-11.io.weft:blktests-device
 device_attach() {
 	local ctl=("$WEFT" ctl --state "$WEFT_STATE") node
@@ -87,7 +87,7 @@ device_attach() {
 	done
 }
 
-# A test's verdict from what ./check left: results/*/nvme/NUMBER.
+# Prints a test's verdict from the output of ./check: results/*/nvme/NUMBER.
 judge() {
 	local test=$1 file status reason
 	file=$(find /tmp/blktests/results -path "*nvme/$test" -type f | head -n 1)

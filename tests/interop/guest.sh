@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs in the guest as root, started by tools/interop: every row once, TAP on standard output.
-# After each row the kernel's log since its start is searched; what it said stays in dmesg-ROW.
+# Runs in the guest as root, started by tools/interop: every row once, TAP on standard output. After
+# each row the kernel's log since the row's start is searched, and kept in dmesg-ROW.
 # Environment: CONTROL_PORT TARGET_PORT NQN NQN_SECOND NQN_CLOSED UUID_FIRST ONLY SMOKE SELF_TEST
 set -uo pipefail
 here=$(dirname "$0")
@@ -15,7 +15,7 @@ export FIO_SIZE=64M
 [ "$SMOKE" = 0 ] || FIO_SIZE=16M
 count=0 failures=0
 
-# dmesg_judge ROW ALLOWED: prints the lines that should not be there.
+# dmesg_judge ROW ALLOWED: prints the lines that the row must not cause.
 dmesg_judge() {
 	local always quiet
 	dmesg >"$here/dmesg-$1"
@@ -25,7 +25,7 @@ dmesg_judge() {
 	printf '%s\n%s\n' "$always" "$quiet" | grep -v '^$' | sort -u
 }
 
-# Puts the guest back to no connection and no mount, whatever the row left.
+# Disconnects and unmounts everything, whatever the row left.
 clean_up() {
 	umount /mnt/test
 	udevadm settle -t 20

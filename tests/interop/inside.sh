@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs in the guest as root, started by tools/interop-inside: weft itself on the guest's kernel, over
-# the guest's loopback, TAP on standard output. A row is a function in a subshell with `set -e`.
-# After each row the kernel's log is searched; it stays in dmesg-ROW, the row's own output in
-# log-ROW and the target's in target-ROW. What is killed now and then must not write to the shared
-# folder itself: on Linux 6.12 that can leave a file of 9p in a state where the next writer hangs.
-# Environment: ONLY, the names of the rows to run, separated by commas; empty for all. FAILOVER_ROUNDS,
-# how often the rows about failover go through their faults.
+# Runs in the guest as root, started by tools/interop-inside: weft itself on the guest's kernel,
+# over the guest's loopback, TAP on standard output. A row is a function in a subshell with
+# `set -e`. After each row the kernel's log is searched. It is kept in dmesg-ROW, the row's output
+# in log-ROW and the target's in target-ROW. Programs that a row kills must not write to the shared
+# folder: on Linux 6.12 that can leave a 9p file in a state where the next writer hangs.
+# Environment: ONLY, the names of the rows to run, separated by commas; empty for all.
+# FAILOVER_ROUNDS, how often the failover rows repeat their faults.
 set -uo pipefail
 here=$(dirname "$0")
 # shellcheck source=tests/interop/lib.sh
@@ -62,7 +62,7 @@ target_start() {
 	wait_for 20 nc -z "$HOST" "$TARGET_PORT"
 }
 
-# SIGTERM; the target ends by itself and with status 0.
+# SIGTERM; the target must exit with status 0.
 target_stop() {
 	kill "$target"
 	wait_for 20 zombie_or_gone "$target"
@@ -79,7 +79,7 @@ stat_past() { [ "$(stat_of "$1" "$2")" -gt "$3" ]; }
 
 zombie_or_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 
-# perf [option...]: some data to and from our target; fails on any I/O or verify error.
+# perf [option...]: transfers data to and from our target; fails on any I/O or verify error.
 perf() { "$weft" perf -s "$TARGET_PORT" -n "$NQN" --quiet --depth 8 "$@"; }
 
 # client [option...]: perf in the background until it is killed; adds to $clients.
@@ -91,7 +91,7 @@ client() {
 # Bytes that one pass of perf moves: more queues and sizes, not more data.
 LITTLE=2M
 
-# client_lost PID: it has ended by itself, and says with its status that all was not well.
+# client_lost PID: the client has exited by itself with an error status.
 client_lost() {
 	local status=0
 	wait_for 60 zombie_or_gone "$1"
@@ -99,7 +99,7 @@ client_lost() {
 	[ "$status" -eq 1 ]
 }
 
-# perf_some [option...]: one queue and four, both digests, in the capsule and by R2T.
+# perf_some [option...]: one queue and four, both digests, data in the capsule and by R2T.
 perf_some() {
 	perf "$@" --rw write --bs 4k --size 2M --bytes $LITTLE --verify
 	perf "$@" --rw randrw --bs 128k --bytes $LITTLE --verify --queues 4 -g -G
@@ -114,7 +114,7 @@ perf_all() {
 	perf "$@" --rw randread --bs 64k --bytes $LITTLE --queues 4 -g
 }
 
-# has JSON FILTER: the jq filter must be true of it.
+# has JSON FILTER: the jq filter must be true for the JSON.
 has() {
 	jq -e "$2" <<<"$1" >/dev/null || {
 		echo "not so: $2 in: $1"
@@ -124,7 +124,7 @@ has() {
 
 kernel_since() { printf '%s\n' "$1" "$(uname -r | grep -oE '^[0-9]+\.[0-9]+')" | sort -CV; }
 
-# A feature of io_uring is said to be there exactly where the kernel is new enough.
+# `weft info` reports a feature of io_uring exactly where the kernel is new enough.
 feature() {
 	local there=false
 	! kernel_since "$2" || there=true
@@ -140,7 +140,7 @@ row_info() {
 	feature SENDMSG_ZC 6.1
 	feature "NAPI busy poll" 6.9
 	feature "registered waits" 6.13
-	# What weft uses without a second choice is there.
+	# Every feature that weft requires is supported.
 	has "$info" '[.io_uring_features[] | select(.used and (.supported | not))] | length == 0'
 }
 
@@ -152,7 +152,7 @@ row_memory() {
 	target_stop
 }
 
-# Memory in huge pages: the sum that the namespace needs must be taken from the pool.
+# Memory in huge pages: the pool of huge pages shrinks by the size of the namespace.
 row_huge_pages() {
 	local free
 	sysctl -q vm.nr_hugepages=12
@@ -171,7 +171,7 @@ row_files() {
 	perf_all --nsid 1
 	perf_some --nsid 2
 	target_stop
-	# What was written is in the files, for the next target as well.
+	# The next target finds the written data in the files.
 	target_start --reset --reactors 2 --ns file:/var/tmp/inside.img --ns file:/dev/shm/inside.img
 	not cmp -n 2097152 /var/tmp/inside.img /dev/zero
 	perf_some
@@ -179,8 +179,8 @@ row_files() {
 	rm /var/tmp/inside.img /dev/shm/inside.img
 }
 
-# ring WHICH: one reactor, on a kernel that refuses these attempts to set up a ring. The control
-# thread's ring comes first, the reactor's after it: $setup is how that one was set up at last.
+# ring WHICH: starts one reactor while these attempts to set up a ring fail. The control thread's
+# ring comes first, the reactor's after it: $setup is the reactor's final setup.
 ring() {
 	wrap="strace -D -f --seccomp-bpf -o /tmp/strace -e trace=io_uring_setup"
 	wrap+=" -e inject=io_uring_setup:error=EINVAL:when=$1"
@@ -241,11 +241,11 @@ row_nvmet_discover() {
 	has "$text" ".controller.subnqn == \"$NVMET_NQN\" and .controller.in_capsule_bytes == 16384"
 	has "$text" '.namespaces == [.namespaces[0]] and .namespaces[0].nsid == 1'
 	has "$text" ".namespaces[0].bytes == $((256 << 20)) and .namespaces[0].block_bytes == 512"
-	# Wrong names are refused in words, not with a hang.
+	# A wrong name gives an error message, not a hang.
 	not "$weft" identify -s $NVMET_PORT -n "$NVMET_NQN:no-such-subsystem"
 }
 
-# In the capsule, exactly filling it, and by R2T.
+# Data in the capsule, exactly filling it, and by R2T.
 row_nvmet_sizes() {
 	local bs queues
 	nvmet_need
@@ -277,7 +277,7 @@ row_nvmet_mixed() {
 	not nvmet_perf --rw randread --nsid 7
 }
 
-# The namespace goes under load, and then the subsystem.
+# The namespace is removed under load, then the subsystem.
 row_nvmet_gone() {
 	local clients=() subsystem=/sys/kernel/config/nvmet/subsystems/$NVMET_NQN
 	local link=/sys/kernel/config/nvmet/ports/1/subsystems/$NVMET_NQN
@@ -298,7 +298,8 @@ row_nvmet_gone() {
 
 # ---- block devices -------------------------------------------------------------------------------
 
-# null_device NAME BLOCK-BYTES: 32 MiB that keep what is written and know discard; sets $null.
+# null_device NAME BLOCK-BYTES: makes a device of 32 MiB that keeps data and supports discard; sets
+# $null.
 null_device() {
 	local cfg=/sys/kernel/config/nullb/$1
 	modprobe null_blk nr_devices=0
@@ -314,7 +315,7 @@ null_device() {
 	udevadm settle -t 20
 }
 
-# reads_as FILE: the namespace's first MiB, through the kernel's host.
+# reads_as FILE: the namespace's first MiB equals the file, read through the kernel's host.
 reads_as() {
 	dd if="$dev" of=/tmp/back bs=64k count=16 iflag=direct
 	cmp -n 1048576 /tmp/back "$1"
@@ -338,7 +339,7 @@ block_device() {
 	blkdiscard -o 0 -l 1048576 "$dev"
 	[ "$(stat_of "${null##*/}" 12)" -gt "$before" ]
 	reads_as /dev/zero
-	# Zeroes, twice: the space may go (DEAC), or not; the neighbours stay.
+	# Write Zeroes, with and without DEAC; the neighbouring blocks stay.
 	dd if=/tmp/random of="$dev" bs=64k oflag=direct
 	nvme write-zeroes "$dev" -s 0 -c $((65536 / bs - 1)) --deac
 	nvme write-zeroes "$dev" -s $((65536 / bs)) -c $((65536 / bs - 1))
@@ -348,7 +349,7 @@ block_device() {
 	reads_as /dev/zero
 	nvme flush "$dev" -n 1
 	disconnect
-	# A device that we serve belongs to nobody else.
+	# No other program can use a device that we serve.
 	not mkfs.ext4 -q -F "$null"
 	target_stop
 	echo 0 >"/sys/kernel/config/nullb/inside$bs/power"
@@ -360,7 +361,7 @@ row_block_4096() { block_device 4096; }
 
 # ---- at rest, and the end ------------------------------------------------------------------------
 
-# Connections that the target has accepted and that still stand.
+# The target has this many established connections.
 conns() { [ "$(ss -Htn state established "( sport = :$TARGET_PORT )" | wc -l)" -eq "$1" ]; }
 
 at_rest() {
@@ -370,8 +371,9 @@ at_rest() {
 	[ "$(ticks_of "$target")" -eq "$ticks" ]
 }
 
-# 100 queues without a command: 0.5 % of a core over 5 s are 2.5 ticks. A guest that gets no CPU for a moment counts
-# that moment as its own work, and nothing makes the count smaller: the least of some intervals is the target's.
+# 100 queues without a command: 0.5 % of a core over 5 s is 2.5 ticks. A guest counts time in which
+# it gets no CPU as its own work, and nothing makes the count smaller: the least of several
+# intervals is the target's work.
 row_idle() {
 	local clients=() before after least=1000
 	target_start --reactors 2 --ns mem:16M
@@ -391,7 +393,7 @@ row_idle() {
 	done
 	conns 104
 	[ "$least" -le 2 ]
-	# They were idle, not dead.
+	# The connections still work.
 	kill -CONT "${clients[@]}"
 	wait_for 20 worked "$target" "$after"
 	kill "${clients[@]}"
@@ -407,7 +409,7 @@ row_stop_load() {
 	wait_for 30 conns 8
 	wait_for 30 worked "$target" "$(ticks_of "$target")"
 	target_stop
-	# The clients end too, and say so.
+	# The clients exit too, with an error status.
 	for pid in "${clients[@]}"; do
 		client_lost "$pid"
 	done
@@ -416,7 +418,7 @@ row_stop_load() {
 
 # ---- running them --------------------------------------------------------------------------------
 
-# Puts the guest back to no target and no connection, whatever the row left.
+# Ends all targets and connections, whatever the row left.
 clean_up() {
 	nvme disconnect-all
 	pkill -KILL -f /tmp/weft/lib/weft

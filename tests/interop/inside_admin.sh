@@ -21,14 +21,16 @@ kept              reset|error recovery|failed|lost|I/O error
 '
 
 ctl() { "$weft" ctl --state "/tmp/state-$row" "$@"; }
-# Lines of a program's output; the whole of it is read, so that it does not die of a closed pipe.
+# says PATTERN COMMAND...: the output has such a line. grep reads all of it, so that the program
+# gets no SIGPIPE.
 says() { "${@:2}" | grep -e "$1" >/dev/null; }
 size_is() { [ "$(blockdev --getsize64 "$1")" -eq "$2" ]; }
 block_is() { [ "$(blockdev --getss "$1")" -eq "$2" ]; }
 random_file() { dd if=/dev/urandom of="$1" bs=4096 count="$2" status=none; }
 write_blocks() { dd if="$1" of="$dev" bs=4096 seek="$2" oflag=direct conv=notrunc status=none "${@:3}"; }
 read_blocks() { dd if="$dev" bs=4096 skip="$1" count="$2" iflag=direct status=none; }
-# same_blocks FIRST COUNT FILE [FROM]: what the namespace holds is what the file holds from that block on.
+# same_blocks FIRST COUNT FILE [FROM]: the namespace's blocks equal those of the file from block
+# FROM.
 same_blocks() { read_blocks "$1" "$2" | cmp -n $(($2 * 4096)) -i "0:$((${4:-0} * 4096))" - "$3"; }
 
 # Compare, Verify, Copy, Write Uncorrectable and Write Zeroes as nvme-cli sends them.
@@ -44,7 +46,7 @@ row_nvm_commands() {
 		not nvme compare "$dev" -s 1 -c 15 -z 65536 -d /tmp/random
 		nvme verify "$dev" -s 0 -c 15
 		not nvme verify "$dev" -s 4096 -c 0
-		# Two ranges become one: blocks 8..15 and then 0..7.
+		# Two ranges are copied to one: blocks 8..15 and then 0..7.
 		nvme copy "$dev" --sdlba=64 --slbs=8,0 --blocks=7,7 --format=0
 		same_blocks 64 8 /tmp/random 8
 		same_blocks 72 8 /tmp/random
@@ -63,7 +65,7 @@ row_nvm_commands() {
 	rm /var/tmp/commands.img
 }
 
-# The host learns of the new size by itself, on the connection that it has.
+# The host sees the new size without a new connection.
 row_resize() {
 	local cntlid
 	target_start --reactors 2 --ns file:/var/tmp/resize.img,size=16M
@@ -81,8 +83,8 @@ row_resize() {
 	rm /var/tmp/resize.img
 }
 
-# A block device grows by itself; asking for the size that it has, or applying the same document again,
-# makes the target look. The host learns of it on the connection that it has.
+# A block device grows by itself. Requesting its present size, or applying the same document again,
+# makes the target check the device. The host sees the new size on its existing connection.
 row_device_growth() {
 	local image=/var/tmp/growth.img loop cntlid
 	truncate -s 16M $image
@@ -169,7 +171,7 @@ row_format() {
 	rm /var/tmp/format.img
 }
 
-# A namespace that is another host's is not there; it comes and goes without a new connection.
+# A host does not see another host's namespace; it appears and disappears without a new connection.
 row_masking() {
 	local me
 	target_start --reactors 2 --ns mem:16M
@@ -192,7 +194,7 @@ other_host_write() {
 		-I 5b2f6f44-2f0b-4f0a-9c9e-0a54a0f6d1c2
 }
 
-# The kernel is one host, weft perf the other. What was acquired with PTPL survives SIGKILL.
+# The kernel is one host, weft perf the other. A reservation with PTPL survives SIGKILL.
 row_reservations() {
 	target_start --reactors 2 --ns file:/var/tmp/reserved.img,size=16M
 	connect
@@ -221,7 +223,7 @@ row_reservations() {
 ana_states() { cat /sys/block/nvme*c*n1/ana_state | sort | paste -sd ' '; }
 ana_states_are() { [ "$(ana_states)" = "$1" ]; }
 
-# Two ports; one is taken away from under load and given back, and no I/O fails.
+# Two ports; one becomes inaccessible under load and then optimized again, and no I/O fails.
 row_ana() {
 	local load
 	target_start --reactors 2 --ns mem:32M
@@ -313,7 +315,7 @@ row_feature_pages() {
 	target_stop
 }
 
-# All that was answered with success is there after SIGKILL, and the kernel's host comes back to it.
+# All successful changes survive SIGKILL, and the kernel's host reconnects.
 row_kept() {
 	local before
 	target_start --reactors 2 --ns file:/var/tmp/kept.img,size=16M

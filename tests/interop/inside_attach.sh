@@ -11,13 +11,13 @@ attach-ublk-path
 attach-nbd
 '
 
-# attach [option...]: weft attach of namespace $nsid over both ports; sets $attached; returns when
-# the device or the socket is there.
+# attach [option...]: attaches namespace $nsid over both ports; sets $attached; returns when the
+# device or the socket exists.
 attach() {
 	"$weft" attach -n "$NQN" --path "$HOST:$TARGET_PORT" --nsid "$nsid" "$@" \
 		>"/tmp/attach-$row" 2>"/tmp/attach-$row.err" &
 	attached=$!
-	# A row that fails leaves no device behind.
+	# Remove the device when the row fails.
 	trap 'kill -KILL "$attached" 2>/dev/null || true' EXIT
 	wait_for 20 grep -Eq '^(Block device|Connect with): ' "/tmp/attach-$row" || {
 		cat "/tmp/attach-$row" "/tmp/attach-$row.err"
@@ -25,7 +25,7 @@ attach() {
 	}
 }
 
-# SIGTERM; it ends by itself and with status 0.
+# SIGTERM; weft attach must exit with status 0.
 detach() {
 	kill "$attached"
 	wait_for 60 zombie_or_gone "$attached"
@@ -37,7 +37,7 @@ detach() {
 
 has_ublk() { modprobe ublk_drv && [ -c /dev/ublk-control ]; }
 
-# file_system TYPE: made, filled, unmounted, mounted and compared on $dev.
+# file_system TYPE: makes, fills, unmounts, mounts and compares a file system on $dev.
 file_system() {
 	case $1 in
 	ext4) mkfs.ext4 -q -F "$dev" ;;
@@ -54,7 +54,7 @@ file_system() {
 	umount /mnt/test
 }
 
-# Reads, writes, discards and zeroes of $dev, checked.
+# Checks reads, writes, discards and zeroes of $dev.
 device_works() {
 	fio_verify "$row"
 	random_file /tmp/random 256
@@ -66,7 +66,7 @@ device_works() {
 	same_blocks 48 16 <(dd if=/tmp/random bs=4096 skip=32 count=16 status=none)
 }
 
-# A block device by ublk: verified, two file systems, both block sizes, read-only, detached in order.
+# A ublk device: verified data, two file systems, both block sizes, read-only, orderly detach.
 row_attach_ublk() {
 	local nsid
 	mkdir -p /mnt/test
@@ -93,7 +93,7 @@ row_attach_ublk() {
 	dev=/dev/ublkb5
 	block_is $dev 512
 	device_works
-	# The number is taken.
+	# The device number is in use.
 	not timeout 20 "$weft" attach -n "$NQN" --path "$HOST:$TARGET_PORT" --nsid 1 --ublk=5
 	detach
 	attach --ublk=5 --read-only
@@ -103,7 +103,7 @@ row_attach_ublk() {
 	target_stop
 }
 
-# The target goes away under load and comes back: nothing fails.
+# The target ends under load and is restarted: no I/O fails.
 row_attach_ublk_path() {
 	local nsid=1 load
 	has_ublk || return 0

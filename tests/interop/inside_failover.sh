@@ -3,9 +3,8 @@
 #
 # Rows of inside.sh about failover: the Linux host's native multipath between two targets of weft,
 # weft's host between targets of the kernel and one of ours, and Cross-Controller Reset by nvme-cli.
-# Each target has a network namespace of its own behind a veth, so that a link can be cut (netem)
-# without anybody being told. Sourced in the guest by inside.sh. FAILOVER_ROUNDS is how often the faults of
-# a row are gone through.
+# Each target has its own network namespace behind a veth, so that a link can be cut silently
+# (netem). Sourced in the guest by inside.sh. FAILOVER_ROUNDS: how often a row repeats its faults.
 
 FAILOVER_ROWS='
 failover-native
@@ -16,7 +15,7 @@ failover-reset
 FAILOVER_UUID=7c1f5a0e-3b7d-4a64-9d0f-2e8b6c4a1d55
 FAILOVER_SERIAL=FAILOVER
 declare -A pids=()
-# Each with the last but one number of its link, which is also the number of its port.
+# Each target's link number: the third number of its address, also its port number.
 declare -A links=([a]=1 [b]=2 [c]=3)
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -34,10 +33,11 @@ link_make() {
 	ip -n "t$1" link set lo up
 }
 
-# inside WHO COMMAND...: in its network namespace; the mounts, and so configfs, stay ours.
+# inside WHO COMMAND...: runs in the target's network namespace, with our mounts and so our
+# configfs.
 inside() { nsenter --net="/run/netns/t$1" "${@:2}"; }
 
-# Nothing passes any more, in neither direction, and nobody is told.
+# Drops every packet in both directions; no connection is reset.
 link_cut() {
 	tc qdisc replace dev "w$1" root netem loss 100%
 	inside "$1" tc qdisc replace dev eth0 root netem loss 100%
@@ -54,7 +54,7 @@ listens() { nc -z -w 2 "$(addr_of "$1")" 4420; }
 
 other_of() { if [ "$1" = a ]; then echo b; else echo a; fi; }
 
-# member_config WHO OTHER MEDIA: its document, in /tmp/WHO.json.
+# member_config WHO OTHER MEDIA: writes the member's document to /tmp/WHO.json.
 member_config() {
 	jq -n --arg who "$1" --arg other "$2" --arg media "$3" --arg nqn "$NQN" --arg addr "$(addr_of "$1")" \
 		--arg uuid $FAILOVER_UUID --arg serial $FAILOVER_SERIAL --argjson port "${links[$1]}" '
@@ -87,7 +87,8 @@ member_ctl() { "$weft" ctl --state "/tmp/state-$row-$1" "${@:2}"; }
 
 secret_make() { (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >/tmp/failover-secret); }
 
-# Two targets, a and b, of one file, and the Linux host connected to both: $dev, ${ctrls[a]}, ${ctrls[b]}.
+# Starts targets a and b on one file and connects the Linux host to both: $dev, ${ctrls[a]},
+# ${ctrls[b]}.
 declare -A ctrls=()
 pair_start() {
 	local who
@@ -115,7 +116,7 @@ pair_stop() {
 	member_end b TERM
 }
 
-# What a row leaves, however it ends.
+# Cleans up after a row, however it ended.
 failover_clean() {
 	local cfg=/sys/kernel/config/nvmet nqn=$NQN who
 	set +e
@@ -136,7 +137,7 @@ failover_clean() {
 
 # ---- what the Linux host sees --------------------------------------------------------------------
 
-# The controller that is connected to an address.
+# Prints the controller connected to an address.
 ctrl_at() {
 	local c
 	for c in /sys/class/nvme/nvme*; do
@@ -147,7 +148,7 @@ ctrl_at() {
 	return 1
 }
 
-# paths_are COUNT STATE, as `nvme list-subsys` has them.
+# paths_are COUNT STATE: `nvme list-subsys` shows this many paths in the state.
 paths_are() {
 	[ "$(nvme list-subsys -o json | jq --arg nqn "$NQN" --arg state "$2" \
 		'[.. | objects | select(.NQN? == $nqn) | .Paths[] | select(.State == $state)] | length')" -eq "$1" ]
@@ -155,11 +156,11 @@ paths_are() {
 
 subsystem_folder() { dirname "$(grep -lxF "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)"; }
 
-# Sectors that went to the namespace by one path.
+# Sectors written to the namespace by one path.
 path_sectors() { awk '{print $7}' /sys/block/nvme*c"${ctrls[$1]#nvme}n1/stat"; }
 path_carries() { [ "$(path_sectors "$1")" -gt "$2" ]; }
 
-# Writes go by this path, from now on.
+# Writes use this path now.
 carried_by() { wait_for 60 path_carries "$1" $(($(path_sectors "$1") + 256)); }
 
 # fio in the background, in rounds that each verify what they wrote, until load_end.
@@ -169,7 +170,7 @@ load_start() {
 		until [ -e /tmp/load-end ]; do
 			fio_verify failover --size=8M --bsrange=4k-32k --verify_backlog=64 --verify_state_save=0 \
 				--randrepeat=0 --output-format=json
-			# All that was written was read again.
+			# Everything written was read back.
 			has "$(cat /tmp/fio-failover)" '.jobs[0] | .error == 0 and .write.total_ios > 0 and
 				.read.total_ios == .write.total_ios'
 			jq -c '.jobs[0] | [.write.total_ios, .read.total_ios, .write.clat_ns.max]' /tmp/fio-failover
@@ -186,7 +187,8 @@ load_end() {
 	return $status
 }
 
-# The faults, each under load: a path goes, all I/O goes by the other, the path comes back and carries.
+# The faults, each under load: a path is lost, all I/O uses the other, then the path is restored and
+# used again.
 back_to_two() {
 	wait_for 60 paths_are 2 live
 	carried_by "$1"
@@ -208,7 +210,7 @@ native_restart() {
 
 path_ana_is() { [ "$(cat /sys/block/nvme*c"${ctrls[$1]#nvme}n1/ana_state")" = "$2" ]; }
 
-# ana_move FROM TO: all goes by TO, and nothing by FROM any more once that is known.
+# ana_move FROM TO: all I/O uses TO, and none uses FROM once the host knows the states.
 ana_move() {
 	local before
 	member_ctl "$2" ana set "${links[$2]}" 1 optimized
@@ -236,7 +238,7 @@ native_cut() {
 	back_to_two b
 }
 
-# It stands still for longer than KATO; the same process goes on.
+# Target a is stopped for longer than KATO and then continued.
 native_stop() {
 	kill -STOP "${pids[a]}"
 	wait_for 60 not ctrl_is "${ctrls[a]}" live
@@ -265,14 +267,14 @@ row_failover_native() {
 	load_end
 	nvme list-subsys
 	paths_are 2 live
-	# A path may have errors, the device that fio has must not.
+	# Paths may have errors; the device that fio uses may not.
 	not grep -E "I/O error.*(dev|device) ${dev##*/}\\b" <(dmesg)
 	pair_stop
 }
 
 # ---- weft's host between two ports of the kernel's target and one of ours ------------------------
 
-# kernel_port WHO: the kernel's target listens in that network namespace.
+# kernel_port WHO: makes the kernel's target listen in that network namespace.
 kernel_port() {
 	local port=/sys/kernel/config/nvmet/ports/2${links[$1]}
 	mkdir "$port"
@@ -313,7 +315,7 @@ host_says() {
 	has "$said" "$1"
 }
 
-# Commands end, though there may be a path less.
+# Commands complete, with one path less.
 host_goes_on() {
 	local sum
 	ask report
@@ -321,7 +323,7 @@ host_goes_on() {
 	wait_for 60 host_says ".reads + .writes > $sum + 500"
 }
 
-# host_loses COMMAND...: a path is lost by it; the rest goes on.
+# host_loses COMMAND...: the command costs a path; the load goes on.
 host_loses() {
 	local losses
 	echo "$SECONDS: $*"
@@ -351,7 +353,7 @@ nvmet_faults() {
 	host_regains link_heal a
 	host_loses kernel_unlink b
 	host_regains kernel_link b
-	# Ours does, but nobody else could do it for it; it can, when it is back.
+	# Our target does, but no other member can do it for c; c can after its restart.
 	host_loses member_end c KILL
 	host_regains member_start c
 	host_loses link_cut c
@@ -413,12 +415,13 @@ id_read() { nvme id-ctrl "/dev/${ctrls[$1]}" -o binary >/tmp/id-ctrl; }
 # id_number OFFSET BYTES: little endian, unsigned.
 id_number() { od -An -v "-tu$2" -j "$1" -N "$2" /tmp/id-ctrl | tr -d ' '; }
 
-# instance_of WHO: CNTLID, CIU and CIRN, what it takes to name it in a reset.
+# instance_of WHO: CNTLID, CIU and CIRN, which name a controller in a reset.
 instance_of() { id_read "$1" && echo "$(id_number 78 2) $(id_number 135 1) $(id_number 136 8)"; }
 instance_is() { [ "$(instance_of "$1")" = "$2" ]; }
 is_another() { ctrl_is "${ctrls[$1]}" live && ! instance_is "$1" "$2"; }
 
-# reset_by WHO CNTLID CIU CIRN: asks it to reset that controller; $said is what nvme-cli says.
+# reset_by WHO CNTLID CIU CIRN: asks target WHO to reset that controller; $said is nvme-cli's
+# output.
 reset_by() {
 	local low high
 	low=$(($4 & 0xffffffff))
@@ -442,7 +445,7 @@ for i in range(struct.unpack_from("<H", page)[0]):
 }
 log_has_reset() { reset_log "$1" | grep -E "^$2 $3 [0-9]+ 1 "; }
 
-# was_reset VIA CNTLID CIU: said at once, or in the log.
+# was_reset VIA CNTLID CIU: the reset is done, by its answer or by the log.
 was_reset() { is_immediate || wait_for 60 log_has_reset "$@"; }
 
 row_failover_reset() {
@@ -460,11 +463,11 @@ row_failover_reset() {
 		has "$(nvme id-ctrl "/dev/${ctrls[$who]}" -o json)" ".cqt == $(id_number 386 2)"
 		nvme get-log "/dev/${ctrls[$who]}" --log-id=0x1f --log-len=64
 		[ -z "$(reset_log $who)" ]
-		# Nobody is asked to reset itself.
+		# A controller cannot be asked to reset itself.
 		# shellcheck disable=SC2086 # three numbers
 		not reset_by $who $was
 	done
-	# Each resets a controller of the other process, which Linux connects again.
+	# Each target resets a controller of the other process; Linux reconnects that controller.
 	for who in a b; do
 		other=$(other_of $who)
 		was=$(instance_of "$other")
@@ -473,14 +476,14 @@ row_failover_reset() {
 		# shellcheck disable=SC2086
 		was_reset $who ${was% *}
 		wait_for 60 is_another "$other" "$was"
-		# It is gone: that is success at once, and the one that has come since is let alone.
+		# The old controller is gone: success at once, and its successor stays.
 		new=$(instance_of "$other")
 		# shellcheck disable=SC2086
 		reset_by $who $was
 		is_immediate
 		instance_is "$other" "$new"
 	done
-	# One that stands still is killed before its controller is called reset.
+	# A stopped target is killed before its controller is reported reset.
 	was=$(instance_of a)
 	kill -STOP "${pids[a]}"
 	# shellcheck disable=SC2086

@@ -5,17 +5,17 @@
 # a subshell with `set -e`: any command that fails fails the row, and its output is shown.
 
 HOST=10.0.2.2
-# What the kernel must never say, whatever the row does.
+# Kernel messages that no row may cause.
 DMESG_ALWAYS='WARNING:|BUG:|Call Trace|Oops|general protection|hung_task|blocked for more than|rcu.*stall'
 DMESG_ALWAYS+='|protocol error|sequence number|invalid (opcode|id|tag|namespace)|unexpected (pdu|r2t|data|size)'
 DMESG_ALWAYS+='|(header|data) digest (error|flag)|(got|received) bad|duplicate (cntlid|IDs)|identifiers changed'
 DMESG_ALWAYS+='|bad (icresp|hdr|pdu|data|digest)|wrong|corrupt|XFS.*(error|shutdown)|EXT4-fs error'
-# What it may say only in rows that break something on purpose.
+# Kernel messages allowed only in rows that break something on purpose.
 export DMESG_QUIET='I/O error|timeout|error recovery|reset|failed|lost'
-# The host's remark on a slow machine: an answer that took over half of the keep alive time, and came.
+# The host logs this on a slow machine: an answer took over half of the keep alive time.
 export DMESG_HARMLESS='long keepalive RTT'
 
-# control COMMAND...: asks the machine outside; prints the answer, fails on an error.
+# control COMMAND...: sends a command to the machine outside; prints the answer, fails on an error.
 control() {
 	local reply
 	exec {control_fd}<>"/dev/tcp/$HOST/$CONTROL_PORT"
@@ -80,7 +80,8 @@ connect() {
 }
 
 disconnect() {
-	# A closed writer makes udev read the device once more; not while it goes away.
+	# When a writer closes the device, udev reads it once more; that must end before the device
+	# goes.
 	udevadm settle -t 60
 	nvme disconnect -n "$NQN"
 	wait_for 60 ctrl_gone "$NQN"

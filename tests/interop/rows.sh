@@ -35,7 +35,7 @@ weft-host         weft
 
 discovery_log() { nvme discover -t tcp -a "$HOST" -s "$TARGET_PORT" -o json; }
 
-# has JSON FILTER: the jq filter must be true of it.
+# has JSON FILTER: the jq filter must be true for the JSON.
 has() {
 	jq -e "$2" <<<"$1" >/dev/null || {
 		echo "not so: $2 in: $1"
@@ -113,14 +113,14 @@ row_logs() {
 	after=$(nvme smart-log "/dev/$ctrl" -o json | jq '.host_read_commands | tonumber')
 	[ "$SELF_TEST" = 1 ] || [ "$after" -ge $((before + 64)) ]
 	nvme changed-ns-list-log "/dev/$ctrl"
-	# Without --csi nvme-cli also asks for zoned commands where CAP.CSS has the bit for command sets.
+	# Without --csi nvme-cli also requests zoned commands where CAP.CSS has the bit for command sets.
 	nvme effects-log "/dev/$ctrl" --csi=0 -o json | jq -e . >/dev/null
 	nvme ana-log "/dev/$ctrl" -o json | jq -e . >/dev/null
 	[ "$SELF_TEST" = 1 ] || {
 		nvme fw-log "/dev/$ctrl" -o json | jq -e . >/dev/null
 		nvme supported-log-pages "/dev/$ctrl" -o json | jq -e . >/dev/null
 	}
-	# A page that does not exist has its status, never a wrong success.
+	# An unknown log page gives an error status, never success.
 	not nvme get-log "/dev/$ctrl" --log-id=0x7f --log-len=16
 }
 
@@ -151,7 +151,7 @@ row_denied_host() {
 	not ctrl_of "$NQN_CLOSED"
 }
 
-# copy_tree: a file system on $dev takes a copy and gives it back after a new mount.
+# copy_tree: copies files to $dev and compares them after a new mount.
 copy_tree() {
 	mount "$dev" /mnt/test
 	cp -a /etc /usr/share/zoneinfo /mnt/test/
@@ -175,7 +175,7 @@ row_ext4() {
 
 row_xfs() {
 	connect
-	# 256 MiB is under the size that mkfs.xfs takes by itself.
+	# mkfs.xfs refuses 256 MiB without these variables.
 	TEST_DIR=1 TEST_DEV=1 QA_CHECK_FS=1 mkfs.xfs -q -f "$dev"
 	copy_tree
 	xfs_repair -n "$dev"
@@ -239,7 +239,7 @@ row_block_commands() {
 	dd if="$dev" of=/tmp/back bs=64k count=16 iflag=direct
 	cmp -n 1048576 /tmp/back /dev/zero
 	nvme dsm "$dev" -n 1 -d -s 2048 -b 128
-	# Past the end: LBA Out of Range, not a wrong success.
+	# Beyond the end: LBA Out of Range, never success.
 	not nvme read "$dev" -s "$(blockdev --getsz "$dev")" -c 0 -z "$bs" -d /tmp/back
 }
 
@@ -285,16 +285,16 @@ row_namespace_live() {
 	wait_for 20 test -b "$second"
 	dd if=/dev/zero of="$second" bs=64k count=16 oflag=direct
 	[ "$(blockdev --getsize64 "$second")" -eq $((64 << 20)) ]
-	# The host may still be probing the second one (its writer has just closed it): such a read
-	# is answered Invalid Namespace, which is right, and the kernel logs it.
+	# The host may still probe the second one (its writer has just closed it). Such a read gets
+	# Invalid Namespace, which is right, and the kernel logs it.
 	control reload base
 	wait_for 20 not ns_of "$NQN" 2
-	# The first one never noticed.
+	# The first namespace is not affected.
 	dd if="$dev" of=/dev/null bs=64k count=16 iflag=direct
 	disconnect
 }
 
-# SIGTERM under load: the target ends with status 0, the host comes back to its successor.
+# SIGTERM under load: the target exits with status 0, the host reconnects to the next target.
 row_clean_stop() {
 	connect -c 1 -l 120
 	load 12
@@ -339,7 +339,7 @@ row_link_cut() {
 	disconnect
 }
 
-# The other way round: our host side against the kernel's target.
+# Our host side against the kernel's target.
 row_weft_host() {
 	export NVMET_ADDRESS=0.0.0.0
 	nvmet_start "$NQN"

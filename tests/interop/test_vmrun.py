@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-tools/vmrun without a guest: which clocks of a guest it does not trust, and when it boots again. And
-which lines of the guest's kernel a row may not have.
+tools/vmrun without a guest: which guest clocks it rejects, and when it boots again. Also the kernel log lines that
+fail a row.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ def clocks(t, vmrun):
 
 
 class Boots:
-    """Stands in for the guest: one end after the other."""
+    """Replaces the guest: one end after another."""
 
     def __init__(self, vmrun, ends):
         self.ends, self.booted = list(ends), 0
@@ -71,7 +71,7 @@ def boots(t, vmrun):
 
 
 def judged(line):
-    """What dmesg_judge of guest.sh says of a kernel's log of this one line."""
+    """Runs dmesg_judge of guest.sh on a kernel log of this one line."""
     script = '''
         . "$1/tests/interop/lib.sh" >/dev/null 2>&1
         here=$(mktemp -d); trap 'rm -rf "$here"' EXIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of `weft copy` share: a folder, the namespaces of a live target, and copies between them."""
+"""Shared by the tests of `weft copy`: a folder, the namespaces of a live target, and copies between them."""
 
 import hashlib
 import os
@@ -73,10 +73,11 @@ def journal_bytes(path):
 
 
 def interrupted(world, number, *args, journal):
-    """Starts a slow copy, ends it by this signal when the journal says that some of it is done."""
+    """Starts a slow copy and ends it by this signal when the journal shows progress."""
     process = world.start(*args, '--resume', journal, '--rate', '2M', '--size', '128k')
     target.poll(lambda: journal_bytes(journal) > 0 or process.poll() is not None, 60)
-    # The process is the child of timeout, which hands on what it can catch, once (--foreground: not to its group too).
+    # The process is a child of timeout, which forwards signals that it can catch, once (--foreground: not to its
+    # group).
     if number == signal.SIGKILL:
         with open('/proc/%d/task/%d/children' % (process.pid, process.pid)) as file:
             os.kill(int(file.read().split()[0]), number)
@@ -87,7 +88,7 @@ def interrupted(world, number, *args, journal):
 
 
 def loop_device(path, device=None):
-    """The name of a block device over the file, or None: this machine gives none. `device` wants this one."""
+    """Makes a loop device over the file; returns its name, None when impossible. `device` requests that one."""
     if os.geteuid() != 0 or not shutil.which('losetup'):
         return None
     made = subprocess.run(['losetup', *((device, path) if device else ('--find', '--show', path))], capture_output=True, text=True)

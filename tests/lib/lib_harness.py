@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Runs a C program that tests libweft against a live `weft serve`, and does to the target what the
-program asks for. The program speaks TAP; its rows become rows of this one.
+Runs a C program that tests libweft against a live `weft serve`, and changes the target as the program requests.
+The program prints TAP; its rows become rows of this test.
 
     lib_harness.py PROGRAM      $WEFT names the executable weft
 """
@@ -25,7 +25,7 @@ def uuid_of(nsid, life=0):
 
 
 NAMESPACES = [
-    # The same to hosts after a restart of the target, though its data are gone.
+    # The same UUID after a restart of the target, though the data is lost.
     target.namespace(1, 'mem:8M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e01'),
     target.namespace(2, 'mem:64M,block=4096'),
     target.namespace(3, 'mem:1M,block=512', read_only=True),
@@ -47,13 +47,13 @@ def remove_namespace(tgt):
 
 
 def format_namespace(tgt):
-    """By another host, with 4 KiB blocks in place of 512 bytes."""
+    """Another host formats with 4 KiB blocks in place of 512 bytes."""
     with tgt.host() as host:
         assert host.admin.do(0x80, nsid=7, cdw10=1).status == (0, 0)
 
 
 def replace_namespace(tgt, life, media='mem:1M,block=512'):
-    """Another namespace under the NSID of the leaving one; life 0 is the first one."""
+    """Puts another namespace under the NSID of the leaving one; life 0 is the first one."""
     remove_namespace(tgt)
 
     def change(config):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user of libweft with several handles of one namespace, for test_power.py: does what standard
- * input asks for and prints the result of each line.
+ * A user of libweft with several handles of one namespace, for test_power.py: executes the commands
+ * on standard input and prints the result of each line.
  *
  *     open               opens another handle; prints its number
  *     write HANDLE R F   writes block 0 on reactor R with flags F
@@ -46,7 +46,7 @@ static void flush_done(struct weft_request *request)
 	ended++;
 }
 
-/* Submitted together, so that neither knows the other's result. */
+/* Submitted together, so that neither flush knows the other's result. */
 static void both_run(unsigned handle)
 {
 	struct weft_request requests[2] = {{.op = WEFT_FLUSH, .done = flush_done},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs that test libweft against a live target share: the harness (lib_harness.py)
+ * Shared by the programs that test libweft against a live target. The harness (lib_harness.py)
  * starts the target and names it in the environment. Only the public header is used.
  *
  * Namespaces of the target: see NAMESPACES in lib_harness.py.
@@ -52,7 +52,7 @@ __attribute__((unused)) static struct weft *world_create(const struct weft_optio
 	return weft;
 }
 
-/* Address and name of the target; the caller changes what it wants. */
+/* Address and NQN of the target; the caller may change the options. */
 __attribute__((unused)) static void world_open_options(struct weft_open_options *options,
 						       struct weft_path *path)
 {
@@ -102,7 +102,7 @@ __attribute__((unused)) static void world_fill(uint8_t *bytes, size_t count, uin
 	}
 }
 
-/* Asks the harness for something and waits for its word that it is done. */
+/* Asks the harness for a change of the target and waits until it is done. */
 __attribute__((unused)) static void world_ask(const char *what)
 {
 	char line[64];

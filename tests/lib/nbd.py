@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small NBD client that can also say what no real client says (the NBD project's doc/proto.md)."""
+"""A small NBD client that can also send what no real client sends (the NBD project's doc/proto.md)."""
 
 import fcntl
 import socket
@@ -61,7 +61,7 @@ class Nbd:
     # ---- haggling
 
     def option(self, option, body=b'', length=None):
-        """Sends one; what comes back up to the last reply, as (type, body)."""
+        """Sends an option; returns its replies up to the last one, as (type, body)."""
         length = len(body) if length is None else length
         self.sock.sendall(struct.pack('>8sII', b'IHAVEOPT', option, length) + body)
         return self.option_replies(option)
@@ -92,7 +92,7 @@ class Nbd:
     # ---- requests
 
     def is_read(self):
-        """Whether the server has read all that was sent, by the Unix socket."""
+        """True when the server has read everything sent (Unix socket only)."""
         return fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)) == bytes(4)
 
     def send(self, command, offset=0, length=0, data=b'', flags=0):
@@ -102,7 +102,7 @@ class Nbd:
         return self.cookie
 
     def reply(self, lengths=None):
-        """(cookie, error, data); lengths: of the reads that are under way, by cookie."""
+        """(cookie, error, data); lengths: of the reads in flight, by cookie."""
         magic, error, cookie = struct.unpack('>IIQ', self.recv(16))
         assert magic == 0x67446698, hex(magic)
         length = (lengths or {}).get(cookie, 0)
@@ -122,7 +122,7 @@ class Nbd:
         return self.option(option, body + b''.join(struct.pack('>I', len(q)) + q for q in queries))
 
     def structured(self):
-        """Agrees on structured replies and base:allocation; returns itself, ready for requests."""
+        """Negotiates structured replies and base:allocation; returns itself, ready for requests."""
         assert self.option(OPT_STRUCTURED) == [(REP_ACK, b'')]
         assert self.meta(OPT_SET_META, b'base:allocation')[-1] == (REP_ACK, b'')
         return self.go()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP relay between host and target: one path of several, which a test can cut."""
+"""A TCP relay between host and target: a path that a test can cut."""
 
 import os
 import select
@@ -8,7 +8,7 @@ import threading
 
 
 class Relay(threading.Thread):
-    """TCP between host and target, until it is cut: then every connection is reset at once."""
+    """Relays TCP between host and target until cut: then every connection is reset at once."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -58,7 +58,7 @@ class Relay(threading.Thread):
         other.close()
 
     def freeze(self):
-        """Nothing moves from now on."""
+        """Forwards nothing from now on."""
         os.write(self.wake_out, b'f')
         self.has_frozen.wait()
 

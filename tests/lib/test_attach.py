@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-`weft attach --nbd` against a live target: QEMU's and libnbd's tools use the export as they would use
-any, and a small client of our own says what they never say. $WEFT names the executable weft.
+`weft attach --nbd` against a live target: QEMU's and libnbd's tools use the export, and a small client sends what
+those tools never send. $WEFT names the executable weft.
 """
 
 import os
@@ -34,7 +34,7 @@ ALARMS = ('check failed', 'Sanitizer', 'runtime error:')
 
 
 class Attach:
-    """`weft attach --nbd` of one namespace, in a folder of its own."""
+    """Runs `weft attach --nbd` of one namespace, in its own folder."""
 
     def __init__(self, ports, nsid, *args, socket_path=None):
         self.folder = tempfile.mkdtemp(prefix='weft-attach-')
@@ -59,7 +59,7 @@ class Attach:
         return Nbd(self.path).go(**kwargs)
 
     def end(self, number=signal.SIGTERM):
-        """The status with which it leaves."""
+        """Ends the server; returns its exit status."""
         self.process.send_signal(number)
         try:
             return self.process.wait(30)
@@ -208,7 +208,7 @@ def chunks(t, disk):
 
 
 def holes(t, tgt):
-    """What is told to be a hole is one; what was written is data, from the moment that it was answered."""
+    """A range reported as a hole is one; written blocks are data once the write is answered."""
     for nsid, what in ((1, 'memory'), (7, 'a file')):
         disk = Attach([tgt.port], nsid)
         with Nbd(disk.path) as c:
@@ -229,7 +229,7 @@ def holes(t, tgt):
                 assert c.extents(20 * MIB + i * 8192, 4096) == [(4096, 0)], i
             many = c.extents(20 * MIB, 64 * 8192)
             t.eq(sum(length for length, _ in many), 64 * 8192, what + ': many')
-            if exact:  # memory comes in huge pages
+            if exact:  # memory is allocated in huge pages
                 t.eq(told, [(3 * MIB, 3), (65536, 0), (MIB - 65536, 3), (65536, 0), (5 * MIB - 65536, 3), (65536, 0),
                             (7 * MIB - 65536, 3)], 'a file: by the block')
                 t.eq(c.extents(3 * MIB + 32768, 65536), [(32768, 0), (32768, 3)], 'a file: across the end of data')
@@ -340,7 +340,7 @@ def refused(t, disk):
 
 
 def read_all(client, lengths, check):
-    """Replies to all of these reads, in whatever order."""
+    """Receives the replies to all of these reads, in any order."""
     good = True
     while lengths:
         cookie, error, data = client.reply(lengths)
@@ -354,7 +354,7 @@ def many(t, disk):
     with disk.client() as c:
         cookies = {c.send(nbd.WRITE, i, data=data[i:i + 65536]) for i in range(0, len(data), 65536)}
         t.eq({c.reply()[:2] for _ in range(64)}, {(cookie, 0) for cookie in cookies}, '64 writes in flight')
-        # More than it takes at once: who sends them must read the answers meanwhile.
+        # More than the server accepts at once: the client must receive the replies meanwhile.
         first = c.cookie + 1
         at = {first + i: i * 4096 for i in range(1024)}
         sender = threading.Thread(target=lambda: [c.send(nbd.READ, at[cookie], 4096) for cookie in at])
@@ -373,7 +373,7 @@ def peak_kib(process):
 
 
 def rude(t, disk):
-    """Clients that go away in the middle, or never read."""
+    """Clients that disconnect in the middle, or never receive."""
     with disk.client() as deaf, disk.client() as c:
         deaf.sock.settimeout(0.2)
         sent = 0
@@ -406,12 +406,12 @@ def rude(t, disk):
     late.close()
     for client in clients:
         client.sock.close()
-    # One client's 32 MiB at a time, and what slots keep; not one byte for each that is asked for.
+    # One client's 32 MiB at a time, and the slots' buffers: memory does not grow with the requests.
     t.ok(peak_kib(disk.process) < 400 * 1024, 'memory is bounded', why='%d KiB' % peak_kib(disk.process))
 
 
 def bounded(t, tgt):
-    """A read that touches more blocks than it names counts with all of them."""
+    """An unaligned read counts with all the blocks that it touches."""
     disk = Attach([tgt.port], 1)
     with disk.client() as c:
         cookies = dict.fromkeys((c.send(nbd.READ, 1, 32 * MIB) for _ in range(24)), 32 * MIB)
@@ -421,7 +421,7 @@ def bounded(t, tgt):
 
 
 def run_ns(process):
-    """What its main thread ran on a CPU."""
+    """CPU time of its main thread."""
     with open('/proc/%d/schedstat' % process.pid) as file:
         return int(file.read().split()[0])
 
@@ -505,20 +505,20 @@ def grows(t, tgt):
 
 
 def format_ns(tgt, nsid, lbaf):
-    """By another host: Format NVM, data kept (SES 0)."""
+    """Another host sends Format NVM, data kept (SES 0)."""
     with tgt.host() as host:
         return host.admin.do(0x80, nsid=nsid, cdw10=lbaf).status
 
 
 def block_changes(t, tgt):
-    """A client's requests are never carried out with another block size than it was told."""
+    """A client's requests are executed only with the block size that the client was given."""
     old = b'\x5a' * SMALL
     disk = Attach([tgt.port], 6)
     for tries, (lbaf, block) in enumerate(((1, 4096), (0, 512), (1, 4096), (0, 512))):
         with disk.client() as c, disk.client() as idle, Nbd(disk.path) as shaking:
             t.eq(c.ask(nbd.WRITE, data=old)[0], 0, 'all of it is written')
             t.eq(format_ns(tgt, 6, lbaf), n.OK, 'formatted with blocks of %d bytes' % block)
-            # Whenever the attachment hears of it: a request is done as it was meant, or not at all.
+            # Whenever the server learns of the format: a request is done as it was meant, or not at all.
             said = set()
             try:
                 for command in (nbd.TRIM, nbd.WRITE_ZEROES) * 2:
@@ -542,7 +542,7 @@ def block_changes(t, tgt):
 
 
 def block_changes_under_load(t, tgt):
-    """Requests that were on their way when the format changed are not taken for new ones."""
+    """Requests in flight when the format changed are not executed with the new block size."""
     old = b'\x5a' * SMALL
     relay = Relay(tgt.port)
     disk = Attach([tgt.port, relay.port], 6, '--policy', 'round-robin')
@@ -573,7 +573,7 @@ def block_changes_under_load(t, tgt):
 
 
 def replace_ns(t, tgt, nsid, media):
-    """The administrator removes the namespace and adds another one with its NSID."""
+    """The operator removes the namespace and adds another one with its NSID."""
     for args in (('remove', target.NQN, str(nsid)), ('add', target.NQN, '--nsid', str(nsid), '--media', media)):
         code, out = command(target.weft_path(), 'ctl', '--state', os.path.join(tgt.folder, 'state'), 'namespace', *args)
         t.ok(code == 0, 'weft ctl namespace ' + args[0], why=out)
@@ -588,7 +588,7 @@ def is_served(disk):
 
 
 def replaced(t, tgt):
-    """Another namespace with the same NSID is another disk: it is never read or written through this one."""
+    """Another namespace with the same NSID is never read or written through this export."""
     for block in (4096, 512):
         replace_ns(t, tgt, 8, 'mem:8M,block=4096')
         disk = Attach([tgt.port], 8)
@@ -628,7 +628,7 @@ def fails_over(t, tgt):
 
 
 def changes_group(t, tgt):
-    """The namespace moves to another ANA group under a connected host, which follows it."""
+    """The namespace moves to another ANA group under a connected host, which uses the new group."""
     second = target.free_port()
 
     def ctl(*words):
@@ -676,14 +676,14 @@ def ends(t, tgt):
             while True:
                 answered.add(c.reply()[0])
         except (EOFError, ConnectionResetError):
-            pass  # the latter when requests were not read any more
+            pass  # a reset when requests were left unread
         t.ok(answered <= cookies, 'SIGINT: what was begun is answered, then it is over')
     t.eq(disk.process.wait(30), 0, 'SIGINT: status 0')
     disk.finish(t, 'end')
 
 
 def takes_over(t, tgt):
-    """A successor has the name of the socket while the former server still ends: the name stays the successor's."""
+    """A successor takes the socket's path while the former server still ends: the path stays the successor's."""
     relay = Relay(tgt.port)
     disk = Attach([relay.port], 2)
     with disk.client() as c:
@@ -740,7 +740,7 @@ def refusals(t, tgt):
             ('a wrong time-out', 1, 'nonsense', ['--set', 'nonsense=1', '--nbd', path])):
         code, out = command(weft, 'attach', *args)
         t.ok(code == want and words in out, name, why='status %d\n%s' % (code, out))
-    # A port that accepts and says nothing.
+    # A port that accepts and never answers.
     silent = socket.create_server(('127.0.0.1', 0))
     process = subprocess.Popen([weft, 'attach', '--path', '127.0.0.1:%d' % silent.getsockname()[1], '--nbd', path + '3'],
                                stderr=subprocess.DEVNULL)

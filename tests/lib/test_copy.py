@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-`weft copy` against a live target: data comes back as it went, sparse stays sparse, a copy that was
-killed goes on from its journal, a path that is lost is not noticed. $WEFT names the executable weft.
+`weft copy` against a live target: data is copied unchanged, sparse files stay sparse, a killed copy resumes from
+its journal, a lost path does not disturb it. $WEFT names the executable weft.
 """
 
 import os
@@ -22,12 +22,12 @@ from tap import Tap  # noqa: E402
 
 
 def blocks_of(path):
-    """Bytes that a file takes on its medium."""
+    """Allocated bytes of a file."""
     return os.stat(path).st_blocks * 512
 
 
 def sparse_file(world, size, pieces, seed):
-    """Some data here and there; the rest is a hole."""
+    """A file with some data pieces; the rest is a hole."""
     rng = random.Random(seed)
     path = world.path()
     with open(path, 'wb') as file:
@@ -39,7 +39,7 @@ def sparse_file(world, size, pieces, seed):
 
 
 def noise(world, nsid):
-    """The namespace holds something everywhere, so that what is not written shows."""
+    """Fills the namespace, so that unwritten blocks show."""
     path = world.put(b'\xa5' * (16 * MIB))
     assert world.copy('--no-sparse', '--quiet', path, world.url(nsid))[0] == 0
     os.unlink(path)
@@ -89,11 +89,11 @@ def ends_within_block(t, world):
 
 
 def streams(t, world):
-    """"-" is standard input and output."""
+    """`-` is standard input and output."""
     for nsid, block in ((1, 4096), (2, 512)):
         noise(world, nsid)
         data = os.urandom(3 * MIB) + bytes(2 * MIB) + os.urandom(1000)
-        # In crumbs, so that reads are partial.
+        # In small pieces, so that reads are partial.
         process = world.start('-', world.url(nsid), '--size', '64k', '--depth', '8', '--progress',
                               stdin=subprocess.PIPE, cwd=world.folder)
         for i in range(0, len(data), 70001):
@@ -138,7 +138,7 @@ def streams_that_fail(t, world):
     err = process.communicate()[1]
     t.ok(process.returncode == 1 and 'closed it after' in err, 'a reader that goes away', why=err)
     for args in ((world.url(1), '-'), ('-', world.url(1))):
-        # Nobody reads, nobody writes: a signal still ends it.
+        # Without a reader or writer at the pipe: a signal still ends the copy.
         with open(os.path.join(world.folder, 'err'), 'w+') as err:
             ours, theirs = os.pipe()
             process = subprocess.Popen([target.weft_path(), 'copy', *args], stderr=err,
@@ -178,7 +178,7 @@ def resumes(t, world):
         t.ok(code != 0 and 0 < done < 16 * MIB, name + ': ended in the middle', why='%d, at %d\n%s' % (code, done, err))
         if number == signal.SIGINT:
             t.ok('the same command continues' in err, name + ': it says how to go on', why=err)
-        # What the journal says is done is not done again: a mark in its first bytes stays.
+        # Pieces that the journal has as done are not copied again: a mark in their first bytes stays.
         mark = b'm' * 4096
         if to_file:
             with open(ends[1], 'r+b') as file:
@@ -227,7 +227,7 @@ def fails_over(t, world):
 
 
 def differs(t, world):
-    """A medium that loses writes is found out."""
+    """--verify detects a medium that loses writes."""
     data = world.put(os.urandom(MIB))
     world.bad(t, '--verify finds what was lost', 'differs from', data, world.url(6), '--verify')
     world.bad(t, 'a write that fails', 'writing nvme://', data, world.url(4))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Ends that change while `weft copy` copies: each of them ends the copy with an error that names the end, and
-never with zeroes in place of data. $WEFT names the executable weft.
+Sources and destinations that change during `weft copy`: each ends the copy with an error that names the end. The
+copy never has zeroes in place of data. $WEFT names the executable weft.
 """
 
 import os
@@ -15,7 +15,7 @@ from copy_world import MIB, World, journal_bytes  # noqa: E402
 from tap import Tap  # noqa: E402
 
 SIZE = 16 * MIB
-SOURCE, GROWING = 7, 8  # the namespaces behind those that files are copied to
+SOURCE, GROWING = 7, 8  # the namespaces after those that files are copied to
 SIZES = 'had %d bytes when the copy began and has %d now'
 
 
@@ -54,7 +54,7 @@ SOURCES = (
     ('is replaced', replace, None),
 )
 DESTINATIONS = (
-    # A write under way may have made it longer again.
+    # A write in flight may have extended the file again.
     ('is cut', cut, SIZES.rsplit('%d', 1)[0] % SIZE),
     ('grows', append, SIZES % (SIZE, SIZE + 4096)),
     ('is removed', os.unlink, 'was removed or replaced during the copy'),
@@ -63,7 +63,7 @@ DESTINATIONS = (
 
 
 class Case:
-    """A slow copy, which is changed when some of it is done."""
+    """A slow copy; `change` is applied when some of it is done."""
 
     def __init__(self, world, name, ends, change, words):
         self.name, self.change, self.words = name, change, words

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-When `weft copy --resume` goes on and when it must not: a destination or a source that is missing, cut,
+When `weft copy --resume` continues and when it refuses: a destination or source that is missing, truncated,
 replaced or overwritten since the journal was written is refused, and nothing is changed. $WEFT names the
 executable weft.
 """
@@ -41,7 +41,7 @@ def remade(path):
 
 
 def half_file(t, world, name):
-    """A copy of namespace 1 to a file that was killed in the middle; the file and its journal."""
+    """Starts a copy of namespace 1 to a file and kills it in the middle; returns the file and its journal."""
     out, journal = world.path(), world.path()
     interrupted(world, signal.SIGKILL, world.url(1), out, journal=journal)
     t.ok(0 < journal_bytes(journal) < SIZE, name + ': a copy is killed in the middle')
@@ -81,7 +81,7 @@ def remade_file(t, world, data):
 
 
 def overwritten_file(t, world, data):
-    """Another copy to the same file takes the journal its trust."""
+    """Another copy to the same file invalidates the journal."""
     for args in ((), ('--resume', world.path())):
         out, journal = half_file(t, world, 'overwritten')
         if not has_tags(out):
@@ -148,7 +148,7 @@ def devices(t, world, data):
 
 
 def journals(t, world, data):
-    """The journal's own file."""
+    """Files that the journal may and may not be."""
     out = world.path()
     world.bad(t, 'the journal is the destination', 'name another file', world.url(1), out, '--resume', out)
     t.ok(not os.path.exists(out), 'no file is made')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What `weft copy` refuses, because data would be lost: files and devices that a target, another copy
-or another program uses, and a namespace that is copied onto itself. $WEFT names the executable weft.
+What `weft copy` refuses to prevent a loss of data: files and devices in use by a target, another copy or another
+program, and a namespace copied onto itself. $WEFT names the executable weft.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ MEMBER_LOCK_BASE = (1 << 62) + (1 << 32)  # src/media/member_lock.c
 
 
 def served_files(t, world):
-    """The files that the target serves are neither overwritten nor copied while they change."""
+    """Files that the target serves are neither overwritten nor copied."""
     data = world.put(os.urandom(4 * MIB))
     world.good(t, 'namespace 1 is filled', data, world.url(1), '--verify')
     soft, hard = world.path(), world.path()
@@ -68,7 +68,7 @@ def locked_files(t, world):
         fcntl.lockf(fd, fcntl.LOCK_EX, 1, 100)
         world.bad(t, 'a destination with a record lock', pid, world.url(1), path)
     with opened(path) as fd:
-        # As a member of a cluster has it.
+        # The lock of a member of a cluster.
         fcntl.fcntl(fd, F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_RDLCK, os.SEEK_SET, MEMBER_LOCK_BASE + 3, 1, 0))
         world.bad(t, 'a destination that a cluster serves', 'members of a cluster', world.url(1), path)
         world.bad(t, 'a source that a cluster serves', 'members of a cluster', path, world.url(2))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The programs of examples/ against a live target: each is run as a reader of the manual would, and
-must do what it says. The path of failover goes through a relay that the test cuts.
+The programs of examples/ against a live target: each is run as the manual describes and must work. The path of
+`failover` goes through a relay that the test cuts.
 
     test_examples.py FOLDER     with the built examples; $WEFT names the executable weft
 """
@@ -73,7 +73,7 @@ def failover(t, tgt):
     for line in process.stdout:
         lines.append(line)
         wanted = {text for text in wanted if text not in line}
-        if not wanted:  # a path that is not there yet cannot be lost
+        if not wanted:  # only an established path can be lost
             relay.cut()
             break
     out, err = process.communicate()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The fio engine: real fio with libweft-fio.so against a live `weft serve` with two ports. What fio
-writes it verifies itself (crc32c); what reached the medium is looked at from outside.
+The fio engine: fio with libweft-fio.so against a live `weft serve` with two ports. fio verifies its own data
+(crc32c); this test reads the medium through another host.
 
     test_fio.py ENGINE      $WEFT names the executable weft; an ENGINE of "-REASON" skips everything
 """
@@ -41,7 +41,7 @@ def fio(tgt, *args, **where):
 
 
 def clean(t, tgt, name, *args, **where):
-    """It must end well; what it reports of its jobs."""
+    """Runs fio, which must succeed; returns the reports of its jobs."""
     done, report = fio(tgt, *args, **where)
     t.ok(done.returncode == 0 and done.stderr == '' and all(job['error'] == 0 for job in report['jobs']),
          name + ': ends well', why=(done.returncode, done.stdout[-2000:], done.stderr))
@@ -108,7 +108,7 @@ def paths(t, tgt):
     before = tgt.log().count('connected to ' + target.NQN)
     process = subprocess.Popen(command(tgt, *args, paths=where), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                cwd=tgt.folder)
-    # Two for the size, two for the job.
+    # Two connections to read the size, two for the job.
     target.poll(lambda: tgt.log().count('connected to ' + target.NQN) >= before + 4)
     relay.cut()
     out, err = process.communicate(timeout=TIMEOUT_S)
@@ -118,7 +118,7 @@ def paths(t, tgt):
 
 
 def replaced(t, tgt):
-    """The second job was set up with the namespace that the first one replaces before it begins."""
+    """The first job replaces the namespace with which the second job was set up."""
     ctl = '%s ctl --state %s/state namespace' % (target.weft_path(), tgt.folder)
     script = os.path.join(tgt.folder, 'replace')
     with open(script, 'w') as file:

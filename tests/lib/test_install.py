@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What `meson install` gives a program: installs into an empty folder, builds the examples with the
-flags of pkg-config and nothing else, looks at what the library shows and needs, and compiles the
-header alone as strict C and as C++.
+What `meson install` installs: installs into an empty folder, builds the examples with nothing but the flags of
+pkg-config, checks the exported symbols and dependencies of the library, and compiles the header alone as strict C
+and as C++.
 
     test_install.py SOURCE BUILD [SANITIZER]
 """
@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from tap import Tap  # noqa: E402
 
 STRICT = ['-Wall', '-Wextra', '-pedantic', '-Werror', '-fsyntax-only']
-# What it may need: DESIGN's list for the host library, and the C library.
+# Allowed dependencies: DESIGN's list for the host library, and the C library.
 NEEDED = {'liburing.so.2', 'libisal.so.2', 'libc.so.6', 'libpthread.so.0', 'libcrypto.so.3', 'libssl.so.3',
           'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
 
@@ -83,7 +83,7 @@ def examples(t, root, source, folder):
 
 
 def static(t, root, source, folder):
-    """The archive shows as little, and links with the flags of --static."""
+    """The archive exports only weft_* too, and links with the flags of --static."""
     path = one(root, 'libweft.a')
     shown = {line.split()[-1] for line in run('nm', '-g', '--defined-only', path).stdout.split('\n')
              if len(line.split()) == 3}
@@ -108,7 +108,7 @@ echo "${0##*/} $*" >> "$CALLS"
 
 
 def install_script(t, source, folder):
-    """tools/install beside stand-ins for what it calls: which of them, and when."""
+    """Runs tools/install with stand-ins for the programs it calls; checks which are called and when."""
     tools = os.path.join(folder, 'tools')
     os.mkdir(tools)
     for name in ('meson', 'ninja', 'ldconfig', 'id'):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many writes in flight over two paths when one of them is cut: all succeed, some of them at the
- * second attempt, and every block holds what was written to it last. A fused pair that was under
- * way says what it knows and nothing else.
+ * Many writes in flight over two paths when one path is cut: all succeed, some at the second
+ * attempt, and every block holds the data last written to it. A fused pair in flight ends with the
+ * result that is known, and no other.
  */
 #include "lib_world.h"
 
@@ -90,7 +90,7 @@ static void fused_done(struct weft_request *request)
 	is_fused_done = true;
 }
 
-/* A pair in flight at the cut: it happened, or it did not, or nobody knows; the block agrees. */
+/* A pair in flight at the cut: done, not done, or unknown. The block must agree with the result. */
 static void fused_judge(const struct weft_request *request, const uint8_t *before,
 			const uint8_t *after)
 {
@@ -190,14 +190,14 @@ int main(void)
 	open_options.path_count = 2;
 	open_options.paths = paths;
 	open_options.profile = "training";
-	/* Only the path that is cut is lost, however busy the machine. */
+	/* Only the cut path may be lost, however busy the machine is. */
 	open_options.timeouts = "connect=20s,keep-alive=20s,silence=10s,unacked=10s";
 	open_options.policy = "round-robin";
 	if (weft_open(weft, &open_options, &subsystem, &error) != 0) {
 		printf("Bail out! %s\n", error.text);
 		return 1;
 	}
-	/* It opens with its first path; the test wants both, on both reactors. */
+	/* weft_open returns with the first path; the test needs both, on both reactors. */
 	for (int i = 0; i < 2000; i++) {
 		struct weft_path_info infos[4] = {{.size = sizeof(infos[0])}};
 		int live = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A handle is for one namespace, by its UUID, never for whatever has its NSID: when a namespace is
- * deleted and another one gets its NSID, requests end with -ESTALE on all reactors at once, and
- * nothing lands in the new namespace.
+ * A handle stands for one namespace, by its UUID, not for whatever has its NSID. When a namespace
+ * is deleted and another one gets the NSID, requests end with -ESTALE on all reactors at once, and
+ * nothing is written to the new namespace.
  */
 #include "lib_world.h"
 
@@ -11,7 +11,7 @@
 
 static struct weft *weft;
 
-/* The first block, through this reactor. */
+/* Reads or writes the first block on this reactor. */
 static int block_on(struct weft_ns *ns, enum weft_op op, unsigned reactor, uint8_t *bytes)
 {
 	struct weft_ns_info info = {.size = sizeof(info)};
@@ -34,7 +34,7 @@ static int read_on(struct weft_ns *ns, unsigned reactor, uint8_t *bytes)
 	return block_on(ns, WEFT_READ, reactor, bytes);
 }
 
-/* Until a read on reactor 0 ends like this. */
+/* Repeats a read on reactor 0 until it ends with `res`. */
 static bool until_read_ends_with(struct weft_ns *ns, int res)
 {
 	uint8_t bytes[BLOCK_MAX];
@@ -77,12 +77,12 @@ static bool until_readable_everywhere(struct weft_ns *ns)
 			res = read_on(ns, k, bytes);
 		if (res == 0)
 			return true;
-		usleep(10000); /* poll with a deadline: each reactor hears of it by itself */
+		usleep(10000); /* poll with a deadline: each reactor learns of it separately */
 	}
 	return false;
 }
 
-/* The new namespace holds nothing but zeroes. */
+/* The new namespace must hold only zeroes. */
 static void expect_untouched(struct weft_ns *ns)
 {
 	static const uint8_t zeroes[BLOCK_MAX];
@@ -125,7 +125,7 @@ static void is_stale_on_all_reactors_when_its_nsid_is_another_ones(void)
 	weft_close(subsystem);
 }
 
-/* Sizes are those of the handle's own namespace, and never 0 for a moment. */
+/* Sizes are those of the handle's own namespace, never 0 in between. */
 static void keeps_the_size_of_its_own_namespace(void)
 {
 	struct weft_ns_info first = {.size = sizeof(first)}, info = {.size = sizeof(info)};
@@ -148,7 +148,7 @@ static void keeps_the_size_of_its_own_namespace(void)
 	weft_close(subsystem);
 }
 
-/* One that was stale stays so: what has been written meanwhile went elsewhere. */
+/* A stale handle stays stale: writes meanwhile went to another namespace. */
 static void stays_stale_when_the_first_one_comes_back(void)
 {
 	struct weft_ns_info second = {.size = sizeof(second)};
@@ -173,7 +173,7 @@ static void stays_stale_when_the_first_one_comes_back(void)
 	weft_close(subsystem);
 }
 
-/* Deleted alone is -ENXIO; the same namespace may come back. */
+/* A deleted namespace gives -ENXIO; the same namespace may come back. */
 static void is_usable_again_when_the_same_namespace_comes_back(void)
 {
 	struct weft_subsystem *subsystem;
@@ -195,7 +195,7 @@ static void is_usable_again_when_the_same_namespace_comes_back(void)
 	weft_close(subsystem);
 }
 
-/* The target that comes back after a loss has another namespace under the NSID. */
+/* A restarted target has another namespace under the NSID. */
 static void is_stale_when_the_target_comes_back_with_another_namespace(void)
 {
 	struct weft_ns_info first = {.size = sizeof(first)};
@@ -214,7 +214,7 @@ static void is_stale_when_the_target_comes_back_with_another_namespace(void)
 	world_fill(bytes, sizeof(bytes), 2);
 	EXPECT_EQ(0, write_on(ns, 0, bytes));
 	world_ask("restart target with another namespace");
-	/* Waits for the path, and is not sent to what it finds there. */
+	/* The write waits for the path and is not sent to the new namespace. */
 	for (unsigned i = 0; i < REACTORS; i++)
 		EXPECT_EQ(-ESTALE, write_on(ns, i, bytes));
 	next = until_opened(subsystem, &first);

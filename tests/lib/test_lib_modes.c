@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How requests travel: callbacks on reactors and in weft_poll, submission from many threads and
- * from inside callbacks, several instances at once, more split requests than the pool holds, and a
- * hundred openings and closings. Run under the sanitizers too.
+ * How requests are submitted and completed: callbacks on reactors and in weft_poll, submission from
+ * many threads and from inside callbacks, several instances at once, more split requests than the
+ * pool holds, and a hundred openings and closings. Run under the sanitizers too.
  */
 #include "lib_world.h"
 
@@ -103,7 +103,7 @@ static void *submitter_main(void *arg)
 	return NULL;
 }
 
-/* Four threads submit at once; returns failures. */
+/* Four threads submit at once; returns the number of failures. */
 static int threads_run(struct weft_ns *ns, struct weft *polled)
 {
 	struct submitter *submitters = calloc(THREADS, sizeof(*submitters));
@@ -171,7 +171,7 @@ static void submits_from_threads_with_polling(void)
 	weft_destroy(weft);
 }
 
-/* poll(2) says when weft_poll has something to do, and goes on saying so while it has. */
+/* The descriptor is readable when weft_poll has work, and stays so until the work is done. */
 static void tells_by_a_file_descriptor(void)
 {
 	struct weft *weft = weft_of(WEFT_CALLBACKS_POLL, 1);
@@ -201,7 +201,7 @@ static void tells_by_a_file_descriptor(void)
 	}
 	EXPECT_EQ(0, atomic_load(&group.left));
 	EXPECT_EQ(0, atomic_load(&group.failures));
-	/* A word that came late may say so once more. */
+	/* A late wake-up may make it readable once more. */
 	EXPECT_EQ(0, weft_poll(weft, 0, 0));
 	EXPECT_EQ(0, weft_poll(weft, 0, 20));
 	EXPECT_EQ(0, poll(&pollfd, 1, 0));
@@ -222,7 +222,7 @@ static void resubmit_done(struct weft_request *request)
 		return;
 	}
 	request->op = request->op == WEFT_READ ? WEFT_WRITE : WEFT_READ;
-	/* To the other reactor as well as to this one. */
+	/* On the other reactor as well as on this one. */
 	request->reactor++;
 	if (weft_submit(group->ns, request) != 0)
 		atomic_fetch_add(&group->failures, 1000);
@@ -349,7 +349,7 @@ static void splits_more_than_the_pool_holds(void)
 	weft_destroy(weft);
 }
 
-/* Likewise more lists of ranges than there are buffers. */
+/* More lists of ranges than buffers for them. */
 static void waits_for_range_buffers(void)
 {
 	struct weft *weft = weft_of(WEFT_CALLBACKS_REACTOR, 1);
@@ -409,7 +409,7 @@ static void runs_several_instances(void)
 	weft_destroy(second);
 }
 
-/* No file descriptor and no memory is left behind; the latter is for the address sanitizer. */
+/* Leaves no file descriptor and no memory behind (memory: address sanitizer). */
 static void opens_and_closes_a_hundred_times(void)
 {
 	struct weft *weft = weft_of(WEFT_CALLBACKS_REACTOR, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening by address and by discovery, what it says when that fails, paths that come and go, a
- * namespace that leaves, and a target that is away for longer than fast-io-fail allows.
+ * Opening by address and by discovery, its errors, paths that are added and removed, a namespace
+ * that is removed, and a target that is away for longer than fast-io-fail allows.
  */
 #include "lib_world.h"
 
@@ -9,10 +9,10 @@
 
 static struct weft *weft;
 
-/* What the log and event callbacks have said. */
+/* Lines from the log and event callbacks. */
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 static char said_lines[65536];
-static char logged_lines[65536]; /* of the log alone */
+static char logged_lines[65536]; /* log callback only */
 
 static void said_add(const char *line)
 {
@@ -39,7 +39,7 @@ static void on_event(void *arg, const char *line)
 	said_add(line);
 }
 
-/* Lines of the log that tell of this. */
+/* Number of log lines that contain `text`. */
 static unsigned logged_count(const char *text)
 {
 	unsigned count = 0;
@@ -77,7 +77,7 @@ static void on_log(void *arg, int level, const char *line)
 		said_add(line);
 }
 
-/* Opening must fail with res and say `text`. */
+/* Opening must fail with `res` and `text_part`. */
 #define EXPECT_REFUSED(res, text_part, options)                                                    \
 	do {                                                                                       \
 		struct weft_subsystem *opened = NULL;                                              \
@@ -191,7 +191,7 @@ static void opens_by_discovery(void)
 	EXPECT_EQ(0, weft_read(ns, bytes, 0, 1));
 	weft_ns_close(ns);
 	weft_close(subsystem);
-	/* There is but one subsystem. */
+	/* Without an NQN: the target has only one subsystem. */
 	subsystem = NULL;
 	options.subsystem_nqn = NULL;
 	EXPECT_EQ(0, weft_open(weft, &options, &subsystem, NULL));
@@ -212,7 +212,7 @@ static void adds_and_removes_paths(void)
 	uint8_t bytes[512];
 	char live[64];
 
-	/* Two reactors. */
+	/* One path on each of two reactors. */
 	EXPECT_EQ(2, weft_paths(subsystem, NS_SMALL, infos, 8));
 	EXPECT(strcmp(infos[0].state, "live") == 0 && strcmp(infos[1].state, "live") == 0);
 	EXPECT(strcmp(infos[0].ana_state, "optimized") == 0 &&
@@ -256,7 +256,7 @@ static void knows_that_a_namespace_has_gone(void)
 	EXPECT(has_said("reactor 0: namespace 6 has gone"));
 	for (int i = 0; i < 2000 && !has_said("reactor 1: namespace 6 has gone"); i++)
 		usleep(10000); /* poll with a deadline */
-	/* Each reactor logs what happened to it once. */
+	/* Each reactor logs its own event once. */
 	EXPECT_EQ(1, logged_count("reactor 0: namespace 6 has gone"));
 	EXPECT_EQ(2, logged_count("namespace 6 "));
 	EXPECT_EQ(-ENXIO, weft_read(ns, bytes, 0, 1));
@@ -275,7 +275,7 @@ static bool is_stale(struct weft_ns *ns)
 	return weft_ns_info(ns, &info) == -ESTALE;
 }
 
-/* A handle stands for one block size: LBAs of another one are never sent. */
+/* A handle stands for one block size: LBAs of another block size are never sent. */
 static void ends_with_the_format(void)
 {
 	struct weft_subsystem *subsystem = world_open(weft);
@@ -347,7 +347,7 @@ static void hold_done(struct weft_request *request)
 	said_add("the reactor was held");
 }
 
-/* Lines of the library's own, and those of the layers below. */
+/* Lines of the library itself and of the layers below. */
 static void logs_to_the_callback(void)
 {
 	struct weft_request request = {.op = WEFT_FLUSH, .done = hold_done};

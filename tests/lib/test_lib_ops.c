@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every request of libweft and its errors against a live target: what is written is read back, in
- * one command and split, in many pieces; what makes no sense is refused at once; what the target
- * refuses comes with the errno that weft.h promises and the controller's status.
+ * Every request of libweft and its errors against a live target: written data is read back, in one
+ * command and split, in many pieces; invalid requests are refused at once; errors of the target
+ * have the errno that weft.h documents and the controller's status.
  */
 #include "lib_world.h"
 
@@ -85,7 +85,7 @@ static void refuses_what_makes_no_sense(void)
 	EXPECT_EQ(-EINVAL, weft_submit(small, &request));
 }
 
-/* Far longer than a command, from one piece and from pieces of odd lengths. */
+/* Much longer than one command, from one piece and from pieces of odd lengths. */
 static void splits_and_joins(void)
 {
 	const size_t count = 24 << 20;
@@ -106,7 +106,7 @@ static void splits_and_joins(void)
 		if (len > count - done)
 			len = count - done;
 		iov[pieces++] = (struct iovec){in + done, len};
-		/* Empty pieces do no harm. */
+		/* Empty pieces are allowed. */
 		if (pieces % 50 == 0)
 			iov[pieces++] = (struct iovec){in, 0};
 		done += len;
@@ -124,7 +124,7 @@ static void splits_and_joins(void)
 	free(in);
 }
 
-/* Sixty-three pieces in a row hold no block: this cannot be cut. */
+/* Sixty-three pieces in a row hold less than a block: the request cannot be split. */
 static void refuses_crumbs_when_it_must_split(void)
 {
 	const unsigned count = 8 << 20;
@@ -153,7 +153,7 @@ static void zeroes_and_deallocates(void)
 	EXPECT_EQ(0, weft_run(big, &request));
 	EXPECT_EQ(0, weft_read(big, bytes, blocks - 1, 1));
 	EXPECT(memcmp(bytes, zeroes, sizeof(bytes)) == 0);
-	/* One range, a few inside the request, and as many as there can be. */
+	/* One range in block and block_count, and the maximum number of ranges. */
 	request = (struct weft_request){.op = WEFT_DEALLOCATE, .block = 5, .block_count = 3};
 	EXPECT_EQ(0, weft_run(big, &request));
 	for (unsigned i = 0; i < 256; i++)
@@ -204,7 +204,7 @@ static void compares_and_writes(void)
 	EXPECT_EQ(0, weft_run(small, &request));
 	EXPECT_EQ(0, weft_read(small, in, 9, 1));
 	EXPECT(memcmp(in, after, sizeof(in)) == 0);
-	/* It has changed: the second time nothing is written. */
+	/* The block has changed: the second time nothing is written. */
 	EXPECT_EQ(-EILSEQ, weft_run(small, &request));
 	EXPECT_EQ(0x285, request.status);
 	write.iov_len = 511;
@@ -222,7 +222,7 @@ static void copies(void)
 		ranges[i] = (struct weft_range){.block = 1000 + 3 * i, .block_count = 1};
 		EXPECT_EQ(0, weft_write(small, out + i * 512, ranges[i].block, 1, 0));
 	}
-	/* Inside the request, and in a buffer of the library's. */
+	/* Two ranges need a buffer of the library. */
 	request.range_count = 2;
 	EXPECT_EQ(0, weft_run(small, &request));
 	EXPECT_EQ(0, weft_read(small, in, 8000, 2));
@@ -252,7 +252,7 @@ static void tells_media_errors(void)
 	weft_ns_close(read_only);
 }
 
-/* Another host takes the namespace; ours may not write until it lets go. */
+/* Another host acquires the namespace; our writes fail until it releases. */
 static void obeys_reservations(void)
 {
 	struct weft_options options;

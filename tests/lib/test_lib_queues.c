@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: as many as were asked for, as deep as was agreed, with what each of them does; and where
- * their reactors run, on a made-up sysfs that puts the loopback interface on a memory node.
+ * Queues: number and depth as requested, with the counters of each; and the placement of their
+ * reactors, on a made-up sysfs that puts the loopback interface on a memory node.
  */
 #include "lib_world.h"
 
@@ -42,7 +42,7 @@ static void on_read(struct weft_request *request)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Many at once, on both reactors. */
+/* Many reads at once, on both reactors. */
 static void read_many(struct weft_ns *ns)
 {
 	static struct weft_request requests[READS];
@@ -101,7 +101,7 @@ static void each_queue_tells_what_it_does(void)
 		commands -= infos[i].commands;
 	}
 	EXPECT_EQ(-READS, (int64_t)commands);
-	/* As much as the caller knows of it. */
+	/* Fills only the fields within the caller's size. */
 	memset(infos, 0xee, sizeof(infos));
 	infos[0].size = offsetof(struct weft_queue_info, in_flight);
 	EXPECT_EQ(6, weft_queues(subsystem, infos, 1));
@@ -111,14 +111,14 @@ static void each_queue_tells_what_it_does(void)
 	EXPECT_EQ(-EINVAL, weft_queues(subsystem, infos, 1));
 	weft_ns_close(ns);
 	weft_close(subsystem);
-	/* Without a word: one for each reactor. */
+	/* By default: one queue on each reactor. */
 	subsystem = open_with(weft, 0, 0);
 	EXPECT_EQ(2, weft_queues(subsystem, NULL, 0));
 	weft_close(subsystem);
 	weft_destroy(weft);
 }
 
-/* What travels differently comes out the same. */
+/* Data is the same with every policy, digest, zero copy and hedging. */
 static void every_way_of_travelling_works(void)
 {
 	static const char *const policies[] = {"numa", "round-robin", "queue-depth", "latency"};
@@ -187,7 +187,7 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 	return remove(path);
 }
 
-/* The last CPU that we may use: it makes up node 1. */
+/* The last CPU of this process: it becomes node 1. */
 static int cpu_choose(void)
 {
 	cpu_set_t set;
@@ -207,7 +207,7 @@ static void on_where(struct weft_request *request)
 	on_read(request);
 }
 
-/* Which CPUs the reactor of a request may run on. */
+/* The CPUs on which a reactor may run. */
 static cpu_set_t cpus_of_reactor(struct weft_ns *ns, unsigned reactor)
 {
 	uint8_t bytes[512];
@@ -273,7 +273,7 @@ static void reactors_run_near_the_network_card(void)
 	nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Unless the user has chosen, or nobody asked. */
+/* Reactors are not moved when the user did not ask. */
 static void reactors_stay_where_they_were_put(void)
 {
 	struct weft_path_info infos[2] = {{.size = sizeof(infos[0])}};

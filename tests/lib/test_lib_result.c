@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table from outcomes to errnos: every row that weft.h names, and what is in no row.
+ * The table from outcomes to errnos: every row of weft.h, and outcomes without a row.
  */
 #include "../unit/tap.h"
 #include "lib/lib.h"
@@ -40,7 +40,7 @@ static void maps_outcomes(void)
 	EXPECT_EQ(-EIO, lib_result(MPATH_LOST, NVME_SC_SUCCESS));
 }
 
-/* Every errno that weft.h names has words of its own, and none is without any. */
+/* Every errno of weft.h has its own text, and none is empty. */
 static void has_words_for_every_result(void)
 {
 	static const int ours[] = {EILSEQ,   ENODATA,   ENOSPC,     EROFS, EBADE,   ENXIO, ESTALE,

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The target's machine loses power between an acknowledged write and the flush: the flush fails, once for each user,
-whoever that is: an attached disk, libweft's handles, a copy. A killed process and an orderly restart of the machine
-lose nothing. $WEFT names the executable weft, the first argument the program lib_power.
+The target's machine loses power between an acknowledged write and the flush: the flush fails, once for each user:
+an attached disk, handles of libweft, a copy. A killed process and an orderly restart of the machine lose nothing.
+$WEFT names the executable weft, the first argument the program lib_power.
 
-Power that is lost is a SIGKILL, the image as of its last flush, and another boot ID of the kernel, which is a file
-mounted over the kernel's own for the target alone. That takes root.
+A power loss is a SIGKILL, the image as of its last flush, and another boot ID of the kernel: a file mounted over
+the kernel's own for the target alone. That needs root.
 """
 
 import errno
@@ -34,7 +34,7 @@ LOST = -errno.EIO
 
 
 def why_not():
-    """Why the kernel's boot ID cannot be another one here; '' when it can."""
+    """Why the kernel's boot ID cannot be replaced here; '' when it can."""
     if os.geteuid() != 0:
         return 'not root'
     with tempfile.NamedTemporaryFile() as file:
@@ -43,7 +43,7 @@ def why_not():
 
 
 class Machine(target.Target):
-    """A machine with a target of one namespace, and one that nobody uses, whose power can fail."""
+    """A machine with a target of one namespace and an unused neighbour, whose power can fail."""
 
     def __init__(self, size=8 * MIB, faults=''):
         self.boots = 0
@@ -68,11 +68,11 @@ class Machine(target.Target):
         os.rename(self.boot_path + '.new', self.boot_path)
 
     def flushed(self):
-        """Right after a flush: this is what is stable."""
+        """Called after a flush: records the image as stable."""
         shutil.copyfile(self.image, self.stable)
 
     def unflushed(self, piece_bytes):
-        """How many pieces of the image differ from what is stable."""
+        """Number of pieces of the image that differ from the stable one."""
         with open(self.image, 'rb') as image, open(self.stable, 'rb') as stable:
             pieces = iter(lambda: (image.read(piece_bytes), stable.read(piece_bytes)), (b'', b''))
             return sum(now != before for now, before in pieces)
@@ -95,7 +95,7 @@ class Disk:
         self.nbd = self.attach.client()
 
     def attach_fds(self):
-        """Descriptors of the server: of its paths, and of clients that have requests under way."""
+        """Descriptors of the server: its paths, and clients with requests in flight."""
         return len(os.listdir('/proc/%d/fd' % self.attach.process.pid))
 
     def write(self, letter, flags=0):
@@ -149,7 +149,7 @@ def flush_under_way(t, machine, disk):
 
 
 def gone_client(t, machine, disk):
-    """A flush waits for the target, its client is gone when it fails: nobody was told."""
+    """A client disconnects while its flush waits, and the flush fails: no client got the error."""
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     before = disk.attach_fds()
     machine.lose_power()
@@ -166,7 +166,10 @@ def gone_client(t, machine, disk):
 
 
 def gone_client_and_bystander(t, machine, disk):
-    """Another client, which was there before the flush of the gone one ended, is told before the gone one is back."""
+    """
+    A client that was connected before the flush of a gone client ended gets the error too, before that one is
+    back.
+    """
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     before = disk.attach_fds()
     machine.lose_power()
@@ -222,7 +225,7 @@ def orderly_restart(t, machine, disk):
 
 
 def lost_neighbour(t, machine, disk):
-    """A namespace whose file is missing concerns none but its own hosts, and of those only such as wrote."""
+    """A namespace whose file is missing affects only its own hosts, and only those that wrote."""
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     machine.stop(t)
     os.unlink(machine.neighbour)
@@ -235,7 +238,9 @@ def lost_neighbour(t, machine, disk):
 
 
 def failing_neighbour(t, machine, disk):
-    """A medium that fails the flush at the end, or does not end it, concerns the hosts of its own namespace."""
+    """
+    A medium that fails the flush at the stop, or does not end it, affects only the hosts of its own namespace.
+    """
     other = Attach([machine.port], 2)
     try:
         with other.client() as neighbour:
@@ -252,8 +257,10 @@ def failing_neighbour(t, machine, disk):
 
 
 def stuck_end(t, machine, disk):
-    """Nothing ends the flush at the end, and somebody kills the target: the kernel has everything, unless the machine
-    restarts, too."""
+    """
+    The flush at the stop never ends and the target is killed: the kernel has all data, unless the machine restarts
+    too.
+    """
     late = 'media were not flushed in time'
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     for ends, (what, result) in enumerate((('runs on: the flush succeeds', 0), ('restarts: the flush fails', nbd.EIO)), 1):
@@ -268,7 +275,7 @@ def stuck_end(t, machine, disk):
 
 
 def server_at(address):
-    """A socket in the target's place, as soon as the kernel has let go of the target's; None: not yet."""
+    """A listener on the target's address once the kernel has released it; None before."""
     try:
         return socket.create_server(address)
     except OSError:
@@ -276,7 +283,7 @@ def server_at(address):
 
 
 def failed_start(t, machine, disk):
-    """A start that fails flushes nothing, however orderly it ends."""
+    """A failed start flushes nothing, even when it ends in order."""
     t.eq(disk.write(b'2'), 0, 'a second write is acknowledged')
     machine.kill()
     with target.poll(lambda: server_at(machine.address)):
@@ -288,7 +295,7 @@ def failed_start(t, machine, disk):
 
 
 def under_boot(member, boot_path):
-    """The member runs with the boot ID in that file."""
+    """Makes the member run with the boot ID in that file."""
     plain = member.command
     member.command = lambda: ['unshare', '-m', 'sh', '-c', MOUNT, boot_path] + plain()
 
@@ -299,7 +306,7 @@ def boot_write(path, number):
 
 
 def two_members(t):
-    """One of two members on a machine has ended in order; the other one acknowledges writes until the power fails."""
+    """One of two members on a machine has ended in order; the other acknowledges writes until the power fails."""
     world = peerlink.World(start=False, fence='none')
     boot = os.path.join(world.folder, 'boot_id')
     stable = os.path.join(world.folder, 'stable')
@@ -383,7 +390,7 @@ def handles(t, machine, program):
 
 
 def copy(t):
-    """A copy whose target loses power ends with an error, and its journal is of before."""
+    """A copy whose target loses power fails, and its journal is as before the loss."""
     machine = Machine(size=16 * MIB)
     try:
         world = World(machine, machine.folder)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread of a session blocks every signal: a handler of the program that calls libweft, which
- * opens a session to ask a discovery service, must not run on a thread that the program does not
- * know.
+ * The thread of a session blocks every signal: signal handlers of a program that uses libweft must
+ * not run on a thread that the program does not know, such as the session that asks a discovery
+ * service.
  */
 #include "../unit/tap.h"
 #include "lib/session.h"
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Takes connections into its backlog and never answers. */
+/* Accepts connections into its backlog and never answers. */
 static int silent_listener(struct net_addr *ret_addr)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -47,7 +47,7 @@ static unsigned threads_of_process(uint64_t blocked[8])
 		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
 		file = fopen(path, "r");
 		if (file == NULL)
-			continue; /* it ended meanwhile */
+			continue; /* the thread has ended */
 		while (fgets(line, sizeof(line), file) != NULL) {
 			if (strncmp(line, "SigBlk:", 7) == 0)
 				blocked[count++] = strtoull(line + 7, NULL, 16);
@@ -68,7 +68,7 @@ static void *open_main(void *arg)
 	return NULL;
 }
 
-/* Signals that can be blocked and that a program uses. */
+/* The blockable signals that programs use. */
 static bool blocks_all(uint64_t blocked)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF};
@@ -92,12 +92,12 @@ static void its_thread_takes_no_signals(void)
 	pthread_t thread;
 
 	CHECK(pthread_create(&thread, NULL, open_main, &config) == 0);
-	/* Its connection comes from the session's thread, which runs by then. */
+	/* The connection comes from the session's thread, so that thread runs. */
 	EXPECT_EQ(1, poll(&ready, 1, 5000));
 	count = threads_of_process(blocked);
 	for (unsigned i = 0; i < count; i++)
 		open_threads += !blocks_all(blocked[i]);
-	/* This one and the one that waits in session_open. */
+	/* This thread and the thread that waits in session_open. */
 	EXPECT(count >= 3);
 	EXPECT_EQ(2, open_threads);
 	pthread_join(thread, NULL);

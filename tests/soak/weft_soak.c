@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The load of the soak: very many hosts of one target in one process. Each has a name of its own
- * and several I/O queues; it connects, reads and writes stamped blocks on every queue for a random
- * time, leaves in good order or as after a power cut, stays away, and comes again.
+ * The load of the soak: very many hosts of one target in one process. Each has its own name and
+ * several I/O queues. A host connects, reads and writes stamped blocks on every queue for a random
+ * time, leaves in order or as after a power cut, stays away, and returns.
  *
  *     weft_soak --addr ADDR:PORT --nqn NQN [--hosts N] [--queues N] [--life MS] [--away MS]
  *               [--think MS] [--bound MS] [--seed N]
  *
  * Prints "ready". Orders on standard input, each answered with one line of JSON when it is done:
- *     fill     everybody connects and stays; answered when all are there and every queue has had an
- *              answer since
- *     churn    from now on they come and go; answered at once
+ *     fill     all hosts connect and stay; answered when all are connected and every queue has
+ *              had an answer since
+ *     churn    from now on hosts leave and return; answered at once
  *     report   what happened so far
- *     stop     everybody leaves in good order; then it exits: 0 nothing was wrong, 1 something was
+ *     stop     all hosts leave in order; then exits: 0 no error, 1 an error
  *
- * Wrong is: an attempt to connect that fails, a controller that is lost (a command that has no
- * answer for --bound milliseconds fails its controller), a status that is not success, a block that
- * holds what nobody wrote (tests/torture/block_model.h).
- * One reactor on the main thread; a second thread reads the orders.
+ * Errors are: a connect that fails, a lost controller (a command without an answer for --bound
+ * milliseconds fails its controller), a status other than success, a block with data that no host
+ * wrote there (tests/torture/block_model.h). One reactor on the main thread; a second thread reads
+ * the orders.
  */
 #include "../torture/block_model.h"
 #include "../torture/orders.h"
@@ -35,7 +35,7 @@
 
 #define QUEUES_MAX     16
 #define CONNECTING_MAX 64 /* at once: more would overrun the listener */
-#define REGIONS        8  /* what a power cut left under way is not met again for so many lives */
+#define REGIONS        8  /* lives until a region with cut-off writes is used again */
 #define FAULTS_SHOWN   20
 #define FILES_BESIDE   64
 #define NSID           1
@@ -47,7 +47,7 @@ enum host_state {
 	HOST_WAITING, /* for its turn to connect */
 	HOST_CONNECTING,
 	HOST_WORKING,
-	HOST_DRAINING, /* sends nothing any more, then leaves in good order */
+	HOST_DRAINING, /* sends nothing more, then leaves in order */
 	HOST_LEAVING,
 };
 
@@ -57,7 +57,7 @@ struct soak_queue {
 	struct reactor_timer timer; /* the next command */
 	uint8_t *data;
 	uint32_t block;
-	uint64_t generation; /* of a write under way */
+	uint64_t generation; /* of a write in flight */
 	uint64_t begun_ns;
 	bool is_busy;
 	bool has_answered; /* since the last fill */
@@ -67,7 +67,7 @@ struct soak_host {
 	struct soak *soak;
 	struct host_ctrl *ctrl;
 	struct reactor_timer timer; /* the end of its life, or of its absence */
-	struct list node;           /* of those that wait */
+	struct list node;           /* of waiting hosts */
 	enum host_state state;
 	unsigned index;
 	unsigned life;
@@ -88,7 +88,7 @@ struct soak {
 	unsigned connecting;
 	unsigned working;
 	bool is_churning;
-	bool is_filling; /* somebody waits for the answer */
+	bool is_filling; /* the order "fill" waits for its answer */
 	bool is_stopping;
 
 	uint64_t connects, orderly, cuts, cuts_early;
@@ -183,7 +183,7 @@ static void queue_send(struct reactor_timer *timer)
 
 static void connect_more(struct soak *s);
 
-/* It is not there any more, and comes again when its time is over. */
+/* The host is away, and returns when its timer fires. */
 static void host_away(struct soak_host *host)
 {
 	struct soak *s = host->soak;
@@ -389,7 +389,7 @@ static bool all_answered(const struct soak *s)
 	return true;
 }
 
-/* Somebody may wait for what has just become true. */
+/* Answers an order that waits for the present state. */
 static void soak_settle(struct soak *s)
 {
 	if (s->is_filling && s->working == s->host_count && all_answered(s)) {

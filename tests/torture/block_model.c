@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See block_model.h. A stamp is repeated in every 512 bytes of a block: its number, the generation,
- * and the sum of both, so that a block of several writes is seen as torn.
+ * See block_model.h. A stamp is repeated in every 512 bytes of a block: block number, generation,
+ * and the sum of both, so that a block with parts of several writes is recognized as torn.
  */
 #include "block_model.h"
 

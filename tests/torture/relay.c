@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network link with faults: carries packets between two tun devices, each in a network namespace
- * of its own, and delays, drops, reorders or cuts them on request. Where the kernel has no netem
- * this is it; where it has, this one needs no module and no right beyond CAP_NET_ADMIN.
+ * A network link with faults: carries packets between two tun devices, each in its own network
+ * namespace, and delays, drops, reorders or cuts them on request. Unlike netem, it needs no kernel
+ * module and no right beyond CAP_NET_ADMIN.
  *
  *     relay NAME-A NETNS-A ADDR-A NAME-B NETNS-B ADDR-B
  *
  * Prints "ready" when both devices are up. Then one order per line on standard input, each answered
  * with "ok" when it is in force:
- *     cut both|a|b      packets of both directions, or those that a, or b, sends, are lost
- *     heal              nothing is lost, delayed or reordered any more
- *     delay US JITTER   every packet, by so many microseconds and up to so many more
- *     reorder PPM US    that many of a million packets are held for US longer than the others
- *     drop PPM          that many of a million are lost
- *     stall EVERY LEN   every EVERY microseconds the link stands still for LEN: what comes then
- *                       leaves at the end of it; 0 0 ends that
- *     flush             what is held back now is lost
- *     fin a|b PERCENT   a, or b, is told that its peer has ended each TCP connection that is drawn
- *     reset a|b PERCENT likewise, by a reset; both answer "ok" and how many connections it were
- *     corrupt PPM       so many of a million TCP segments get one wrong bit and a right checksum,
- *                       but for the first bytes of a stream (KEEP_BYTES), which no digest covers
- *     corrupted         answers "ok" and how many got one so far
+ *     cut both|a|b      drops packets of both directions, or those that a, or b, sends
+ *     heal              ends cut, delay, reorder, drop, stall and corrupt
+ *     delay US JITTER   delays every packet by US microseconds and up to JITTER more
+ *     reorder PPM US    holds PPM of a million packets for US longer than the others
+ *     drop PPM          drops PPM of a million packets
+ *     stall EVERY LEN   every EVERY microseconds the link stands still for LEN; packets that arrive
+ *                       then leave at the end of it; 0 0 ends that
+ *     flush             drops the packets that are held now
+ *     fin a|b PERCENT   forges a FIN to a, or b, from its peer, in PERCENT of the TCP connections
+ *     reset a|b PERCENT the same with a reset; both answer "ok" and the number of connections
+ *     corrupt PPM       flips one bit in PPM of a million TCP segments and corrects the checksum,
+ *                       except in the first bytes of a stream (KEEP_BYTES), which no digest covers
+ *     corrupted         answers "ok" and the number of corrupted segments
  * One thread. Ends at the end of its input.
  */
 #include "relay_flow.h"
@@ -48,9 +48,9 @@
 #define BATCH      64
 #define PPM        1000000u
 #define SIDE_COUNT 2
-#define KEEP_BYTES 128 /* ICReq and ICResp: digests begin behind them */
+#define KEEP_BYTES 128 /* ICReq and ICResp: digests begin after them */
 
-/* Packets that wait, in a heap by the time when they leave; equal times leave as they came. */
+/* Waiting packets, in a heap by the time when they leave; equal times leave in order of arrival. */
 struct packet {
 	uint64_t at_ns;
 	uint64_t sequence;
@@ -75,7 +75,7 @@ struct relay {
 	struct flow_table table;
 	struct prng prng;
 	uint64_t sequence;
-	uint64_t last_at_ns[SIDE_COUNT]; /* so that a jitter alone does not reorder */
+	uint64_t last_at_ns[SIDE_COUNT]; /* jitter alone must not reorder */
 	struct packet heap[HELD_MAX];
 	unsigned held;
 };
@@ -190,7 +190,7 @@ static void drop_held(struct relay *relay)
 		free(relay->heap[--relay->held].bytes);
 }
 
-/* A device that is full loses the packet, as a real one does. */
+/* A full device drops the packet, as a real one does. */
 static void deliver(struct relay *relay, int to, uint8_t *bytes, size_t len_bytes)
 {
 	if (prng_below(&relay->prng, PPM) < relay->corrupt_ppm)
@@ -211,7 +211,7 @@ static void send_due(struct relay *relay, uint64_t now_ns)
 	}
 }
 
-/* When the link goes on, if it stands still at that time; else the time itself. */
+/* The end of the stall at that time; at_ns itself when the link does not stall then. */
 static uint64_t after_stall_ns(const struct relay *relay, uint64_t at_ns)
 {
 	uint64_t every_ns = relay->stall_every_us * NS_PER_US;
@@ -270,7 +270,7 @@ static void read_side(struct relay *relay, int side)
 
 /* ---- orders --------------------------------------------------------------------------------- */
 
-/* Lies do not wait: they are on the link already, and no fault of it holds them up. */
+/* Forged segments are delivered at once; no fault of the link delays them. */
 static unsigned tell_lies(struct relay *relay, enum flow_lie lie, int to, unsigned percent)
 {
 	unsigned told = 0;
@@ -285,7 +285,7 @@ static unsigned tell_lies(struct relay *relay, enum flow_lie lie, int to, unsign
 	return told;
 }
 
-/* Orders that are answered with a number; false: it is none of them. */
+/* Orders that are answered with a number; false: another order. */
 static bool obey_and_count(struct relay *relay, const char *order, uint64_t *ret_count)
 {
 	unsigned percent;
@@ -326,7 +326,7 @@ static bool obey(struct relay *relay, const char *order)
 	} else if (sscanf(order, "stall %u %u", &a, &b) == 2 && b <= a) {
 		relay->stall_every_us = a;
 		relay->stall_us = b;
-		/* Half-way: not with the start of whatever comes next. */
+		/* Half an interval later, so not together with the start of the next load. */
 		relay->stall_start_ns = clock_monotonic_ns() + a / 2 * NS_PER_US;
 	} else if (strcmp(order, "flush") == 0) {
 		drop_held(relay);
@@ -387,7 +387,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: relay NAME-A NETNS-A ADDR-A NAME-B NETNS-B ADDR-B\n");
 		return 2;
 	}
-	/* An order that is read is an order that poll has told of. */
+	/* Unbuffered, so that poll reports every order that was not read. */
 	setvbuf(stdin, NULL, _IONBF, 0);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	prng_seed(&relay.prng, clock_monotonic_ns());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See relay_flow.h. A forged segment has no options: a receiver takes it without a time stamp, and
- * its sequence number is the one that the receiver expects, so that it counts at once. What the
- * other side sends later meets a connection that is closed, as behind a middlebox that gave up.
+ * See relay_flow.h. A forged segment has no TCP options; receivers accept it without a time stamp.
+ * Its sequence number is the one that the receiver expects, so it takes effect at once. Later
+ * segments of the other side meet a closed connection, as behind a middlebox that gave up.
  */
 #include "relay_flow.h"
 
@@ -129,7 +129,7 @@ static struct flow *flow_find(struct flow_table *table, int from, const struct s
 	return NULL;
 }
 
-/* The one that is over, or has been quiet, for the longest time makes room. */
+/* Reuses the flow that has ended, or been quiet, for the longest time. */
 static struct flow *flow_new(struct flow_table *table, int from, const struct segment *segment)
 {
 	struct flow *found = &table->flows[0];
@@ -162,7 +162,7 @@ void flow_table_see(struct flow_table *table, int from, const uint8_t *packet, s
 		return;
 	flow = flow_find(table, from, &segment);
 	if (segment.flags == TCP_SYN && flow && flow->sides[from].start != segment.seq + 1)
-		flow->is_used = false; /* the ports are used again */
+		flow->is_used = false; /* a new connection with the same ports */
 	if (!flow || !flow->is_used)
 		flow = flow_new(table, from, &segment);
 	side = &flow->sides[from];

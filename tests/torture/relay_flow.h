@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TCP connections that pass a link, so that it can lie in their name: a segment that ends one
- * direction (FIN) or the whole connection (RST) for one side while the other knows nothing, and a
- * byte of the stream that is changed under a right checksum. IPv4 without fragments, which is all
- * that a link of the tests carries. Pure; the relay's one thread.
+ * The TCP connections that pass a link, so that the relay can forge segments in their name: a FIN
+ * or RST that one side receives while the other does not know, and a changed byte of the stream
+ * under a right checksum. IPv4 without fragments, which is all that a link of the tests carries.
+ * Pure; the relay's one thread.
  *
- * Sides are 0 (a) and 1 (b); a segment is told to the table when it is delivered, because what the
- * receiver expects next follows from that.
+ * Sides are 0 (a) and 1 (b). A segment enters the table when it is delivered, because it determines
+ * what the receiver expects next.
  */
 #ifndef WEFT_TORTURE_RELAY_FLOW_H
 #define WEFT_TORTURE_RELAY_FLOW_H
@@ -23,8 +23,8 @@ struct flow_side {
 	uint16_t port;
 	bool has_start;
 	uint32_t start; /* sequence number of the first byte of its stream */
-	uint32_t next;  /* behind the last byte that was delivered */
-	uint32_t ack;   /* what it has acknowledged last */
+	uint32_t next;  /* after the last delivered byte */
+	uint32_t ack;   /* its last acknowledgement */
 };
 
 struct flow {
@@ -39,7 +39,7 @@ struct flow_table {
 	uint64_t segments;
 };
 
-/* A packet from that side was delivered to the other one. */
+/* A packet from side `from` was delivered to the other side. */
 void flow_table_see(struct flow_table *table, int from, const uint8_t *packet, size_t len_bytes);
 
 enum flow_lie {
@@ -47,14 +47,14 @@ enum flow_lie {
 	FLOW_RST,
 };
 /*
- * A segment that tells side `to` that the other one has ended the connection. False: it is over
- * already, or not known from its start. The flow counts as over then.
+ * Forges a segment that tells side `to` that the other one has ended the connection. False: the
+ * flow has ended already, or was not seen from its start. The flow then counts as ended.
  */
 bool flow_forge(struct flow *flow, int to, enum flow_lie lie, uint8_t segment[FLOW_SEGMENT_BYTES]);
 
 /*
- * Flips one bit of the payload, at `luck`, and makes the checksum right. False, and nothing done:
- * no payload, or nothing of it is behind the first keep_bytes of the stream.
+ * Flips one bit of the payload, at `luck`, and corrects the checksum. False, and nothing changed:
+ * no payload, or none of it is after the first keep_bytes of the stream.
  */
 bool flow_corrupt(struct flow_table *table, int from, uint8_t *packet, size_t len_bytes,
 		  uint32_t keep_bytes, uint64_t luck);

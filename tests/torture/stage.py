@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage of the torture test, and of the chaos: network namespaces, links that can be broken, targets, hosts.
+"""The stage of the torture test and of the chaos: network namespaces, links that can be broken, targets, hosts.
 
-Machines with hosts (one, unless told) and machines with one target each are network namespaces; every host
-machine reaches every target over a link of its own (relay.c). The targets of the torture test are two processes
-that serve the same file as one subsystem and know each other (docs/failover.md). Everything is made in
-here and taken down again, by pid and by name.
+Machines with hosts (one by default) and machines with one target each are network namespaces. Every host
+machine reaches every target over its own link (relay.c). The targets of the torture test are two processes that
+serve the same file as one subsystem and are peers (docs/failover.md). Everything is set up here and removed
+again, by pid and by name.
 """
 
 import json
@@ -44,7 +44,7 @@ def why_not():
 
 
 class Talker:
-    """A process that answers one line to each order."""
+    """A process that answers each order with one line."""
 
     def __init__(self, command, log):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
@@ -80,7 +80,7 @@ class Talker:
 
 
 class Host:
-    """A weft_torture that runs on a machine and judges what it reads."""
+    """A weft_torture that runs on a machine and checks what it reads."""
 
     def __init__(self, stage, name, machine, targets, args):
         self.stage, self.name, self.targets = stage, name, targets
@@ -107,7 +107,7 @@ class Host:
 
 
 class Target:
-    """One of the processes; by itself, one of the two of the torture test."""
+    """A target process; by default one of the two of the torture test."""
 
     def __init__(self, stage, index):
         self.stage, self.index, self.name = stage, index, stage.names[index]
@@ -129,7 +129,7 @@ class Target:
         return os.path.join(self.folder, 'weft.json')
 
     def member(self, index):
-        """What is said of a member of the cluster, the same in both documents."""
+        """A member of the cluster, the same in both documents."""
         first = 1 + index * 1000
         return {'name': 'ab'[index], 'cntlids': [first, first + 999]}
 
@@ -202,8 +202,10 @@ class Target:
 
 
 class Stage:
-    """`with Stage(...) as stage`: targets, and links to them, those of the first machine first; hosts are started by
-    themselves."""
+    """
+    `with Stage(...) as stage`: targets, and links to them, first those of the first machine; hosts are started
+    separately.
+    """
 
     target_class = Target
 

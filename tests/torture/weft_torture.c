@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host of the torture test: reads and writes stamped blocks over several paths for as long as
- * it is told to, and judges every block that it reads (block_model.h). Somebody else breaks the
- * paths.
+ * The host of the torture test: reads and writes stamped blocks over several paths until "stop",
+ * and checks every block that it reads (block_model.h). Another program breaks the paths.
  *
  *     weft_torture --path ADDR:PORT [--path ...] --nqn NQN [--nsid N] [--blocks N] [--depth N]
  *                  [--profile NAME] [--set NAME=VALUE]... [--policy NAME] [--seed N] [--unsafe]
  *                  [--hedge PERCENTILE] [--digests] [--zero-copy BYTES] [--host-nqn NQN]
  *                  [--rate N] [--zeroes]
  *
- * --rate: so many commands in a second at most; --zeroes: a quarter of the writes are Write Zeroes
- * that deallocate. The host identifier follows from the host's NQN.
+ * --rate: commands per second at most; --zeroes: a quarter of the writes are Write Zeroes with
+ * deallocation. The host identifier is derived from the host's NQN.
  *
  * Prints "ready". Orders on standard input, one per line, each answered with one line of JSON:
- *     mark     forgets the longest latencies seen so far
+ *     mark     resets the longest latencies
  *     report   what happened: commands, losses of paths, fences, longest latency since the mark,
  *              which statuses commands failed with and how many had no path or no known outcome
- *     verify   waits for what is under way, reads every block, goes on; a read that fails is
+ *     verify   waits for commands in flight, reads every block, goes on; a read that fails is
  *              repeated a few times, then the block counts as unread
- *     stop     verifies, closes, exits: 0 when nothing was wrong, 1 when something was
- * One reactor on the main thread; a second thread reads the orders. --unsafe switches the rule of
- * safe failover off: the test must then find corruption.
+ *     stop     verifies, closes, exits: 0 no error, 1 an error
+ * One reactor on the main thread; a second thread reads the orders. --unsafe switches off the rule
+ * of safe failover: the test must then find corruption.
  */
 #include "block_model.h"
 #include "orders.h"
@@ -58,12 +57,12 @@ struct task {
 	uint32_t count;
 	uint64_t generation; /* of a write */
 	bool is_write;
-	unsigned scan_tries; /* that failed so far */
-	uint64_t begun_ns;   /* 0: does not run */
+	unsigned scan_tries; /* failed reads so far */
+	uint64_t begun_ns;   /* 0: not in flight */
 	uint8_t *data;
 };
 
-/* How often commands failed with it. */
+/* Number of commands that failed with a status. */
 struct status_count {
 	uint16_t value;
 	uint64_t count;
@@ -152,7 +151,7 @@ static void note_failure(struct torture *t, const struct mpath_io *io)
 
 static void task_start(struct torture *t, struct task *task, bool is_write);
 
-/* Whether the read of a scan is done again, because it failed. */
+/* Repeats a failed read of a scan; false: no repetition. */
 static bool scan_again(struct torture *t, struct task *task)
 {
 	if (t->phase != PHASE_VERIFY)
@@ -263,7 +262,7 @@ static void fill_scan(struct torture *t)
 	}
 }
 
-/* What is not used within a step is lost: no burst follows a pause. */
+/* Unused commands of a step expire: no burst follows a pause. */
 static void rate_step(struct reactor_timer *timer)
 {
 	struct torture *t = container_of(timer, struct torture, rate_timer);
@@ -290,7 +289,7 @@ static void report_failures(const struct torture *t)
 	printf("}, ");
 }
 
-/* For how long the oldest command runs; 0: none does. */
+/* Age of the oldest command in flight; 0: none. */
 static uint64_t oldest_age_ns(const struct torture *t)
 {
 	uint64_t now_ns = reactor_clock_ns(t->reactor), age_ns = 0;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that lies: what stands between a host and a live target, and changes what the target answers."""
+"""A proxy between a host and a live target that changes the target's answers, to test how the host side
+treats a hostile target.
+"""
 
 import socket
 import threading
@@ -10,7 +12,10 @@ CAPSULE_CMD = 4
 
 
 class HostileTarget(threading.Thread):
-    """A live target, whose answers `spoil` changes: it gets a C2HData PDU and what it answers, (opcode, CNS or LID)."""
+    """
+    Relays to a live target; `spoil` changes the answers. `spoil` gets each C2HData PDU and (opcode, CNS or
+    LID).
+    """
 
     def __init__(self, address, spoil):
         super().__init__(daemon=True)

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A hostile host, as a process beside innocent ones. It prints "ready" once all of its mischief is in place, goes on until its
-standard input ends, or for some seconds, and prints what it did as JSON. tests/wire/test_innocent.py and the chaos (tests/chaos) judge what becomes of the others.
+A hostile host, as a process beside innocent ones. Prints "ready" once all its attacks run. Goes on until its
+standard input ends or the given seconds have passed, then prints what it did as JSON.
+tests/wire/test_innocent.py and the chaos (tests/chaos) judge how the other hosts fare.
 
     neighbour.py WORD ADDRESS PORT NQN SECONDS [SOURCE ADDRESS]
 
-    flood     connections that say nothing, controllers that come and go, commands as fast as they are answered
+    flood     connections that send nothing, controllers that connect and leave, commands as fast as answered
     drip      ICReqs and the data of writes, a few bytes at a time
-    hoard     controllers, queues, requests for events, and the buffers of writes whose data never comes
-    lie       wrong sizes, tags, offsets, digests, names, states: one lie per connection, then the next
-    escape    names with escape sequences and line breaks, which are shown to people
+    hoard     controllers, queues, event requests, and the buffers of writes whose data is never sent
+    lie       wrong sizes, tags, offsets, digests, states and names, one per connection
+    escape    names with escape sequences and line breaks, which operators see
 """
 
 import collections
@@ -32,7 +33,7 @@ IN_PLACE_S = 120.0
 SILENT_MAX, DRIPPING, CTRLS_MAX, QUEUES, DEPTH = 300, 24, 200, 16, 64
 BLOCK = 4096
 LARGE = 64 << 10
-NS_BYTES = QUEUES * DEPTH * LARGE  # namespace 1, its own
+NS_BYTES = QUEUES * DEPTH * LARGE  # namespace 1, used by this host alone
 ESCAPES = ('\x1b]0;owned\x07', '\x1b[2J\x1b[H', '\r\nroot logged in', '\x9b31m', '\x00\x1b[5m', '%n%s%d', '\u202egnp')
 ERRORS = (OSError, n.Closed, n.Late, n.Violation, struct.error)
 
@@ -48,7 +49,7 @@ class Neighbour:
         self.hostnqn = 'nqn.2026-11.io.weft:neighbour'
 
     def is_in_place(self, part):
-        """This part of the mischief has begun; the last one to say so starts the time."""
+        """Reports that this attack has begun. The last attack to report starts the time."""
         with self.lock:
             is_last = part not in self.in_place and len(self.in_place) == self.parts - 1
             self.in_place.add(part)
@@ -74,7 +75,7 @@ class Neighbour:
         return n.Host(self.address, self.nqn, source=self.source, **kwargs)
 
     def again(self, what):
-        """Over and over, whatever the target does about it."""
+        """Repeats `what` until the time is over, whatever the target does about it."""
         while self.lasts():
             try:
                 what()
@@ -116,7 +117,7 @@ class Neighbour:
             while self.lasts():
                 while len(queue.inflight) < DEPTH - 1:
                     queue.rw(n.READ, 1, 0, LARGE // BLOCK, BLOCK)
-                # Before any answer: a neighbour that hoards in the same name leaves this one without buffers.
+                # Before any answer: another hoarder with the same NQN may leave this host without buffers.
                 self.is_in_place('commands')
                 queue.pump()
                 self.did['commands'] += 1
@@ -143,13 +144,13 @@ class Neighbour:
                 conn.close()
 
     def slow_writes(self, length, bytes_each):
-        """Writes whose R2Ts are answered with some bytes every half second; none: never."""
+        """Writes that get `bytes_each` bytes of data every half second; 0: none ever."""
         with self.host(maxr2t=DEPTH) as host:
             writes = []
             for qid in range(1, QUEUES + 1):
                 queue = host.queue(qid, sqsize=DEPTH)
                 for _ in range(DEPTH - 1):
-                    # Each with blocks of its own: those of others would wait for the first.
+                    # Each write has its own blocks: a write to the same blocks would wait for the first one.
                     cmd = queue.rw(n.WRITE, 1, len(writes) * (length // BLOCK), length // BLOCK, BLOCK, bytes(length), way='r2t',
                                    is_auto=False)
                     writes.append([queue, cmd, 0])
@@ -192,7 +193,7 @@ class Neighbour:
                 host.close()
 
     def deaf(self):
-        """Asks for more than a socket holds, and reads nothing of it."""
+        """Requests more data than a socket holds, and receives nothing."""
         with self.host() as host:
             queue = host.queue(sqsize=DEPTH)
             for _ in range(DEPTH - 1):
@@ -238,7 +239,7 @@ class Neighbour:
         entry = bytearray(n.sqe(rng.choice((n.IDENTIFY, n.GET_LOG, n.SET_FEATURES)), rng.randrange(1 << 16)))
         if kind == 4:
             struct.pack_into('<QI', entry, 24, rng.getrandbits(64), rng.getrandbits(32))
-            conn.send(conn.capsule(bytes(entry)) * 40)  # the same identifier, forty times
+            conn.send(conn.capsule(bytes(entry)) * 40)  # the same CID forty times
         elif kind == 5:
             conn.send(conn.h2cdata(rng.randrange(1 << 16), rng.randrange(1 << 16), rng.getrandbits(32), bytes(64)))
         elif kind == 6:
@@ -286,7 +287,7 @@ WORDS = ('flood', 'drip', 'hoard', 'lie', 'escape')
 
 def main():
     word, address, port, nqn, seconds = sys.argv[1:6]
-    # What is measured is the target, not who gets the CPU.
+    # The test measures the target, not how the kernel shares the CPU.
     os.nice(19)
     neighbour = Neighbour(address, int(port), nqn, float(seconds), sys.argv[6] if len(sys.argv) > 6 else None)
     threading.Thread(target=neighbour.stop_at_end_of_input, daemon=True).start()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-NVMe/TCP as a host sees it, in plain Python: an encoder and a decoder of their own, written from
-the specifications and independent of src/wire, so that the same mistake cannot be on both sides.
-NVMe/TCP Transport 1.1, section 3.6 (PDUs); NVMe Base 2.1, sections 4.1 to 4.3 and chapter 6.
+NVMe/TCP as a host sees it, in plain Python: an encoder and a decoder written from the specifications and
+independent of src/wire, so that both sides cannot share a mistake. NVMe/TCP Transport 1.1, section 3.6
+(PDUs); NVMe Base 2.1, sections 4.1 to 4.3 and chapter 6.
 
-Conn is one connection, that is one queue. It judges every PDU that the target sends (lengths,
-flags, digests, alignment, order of data) and raises Violation for one that is not allowed.
+Conn is one connection, which is one queue. It checks every PDU from the target (lengths, flags, digests,
+alignment, order of data) and raises Violation for a PDU that the specification does not allow.
 """
 
 import select
@@ -35,8 +35,8 @@ INVALID_OPCODE = (0, 0x01)
 INVALID_FIELD = (0, 0x02)
 ABORT_REQUESTED = (0, 0x07)
 ABORT_SQ_DELETED = (0, 0x08)
-INVALID_NS = (0, 0x0b)  # of an NSID that cannot be: 0, above NN, FFFFFFFFh where it is no choice
-INACTIVE_NS = (0, 0x02)  # Invalid Field, of an NSID up to NN without a namespace: Base 3.2.1.5
+INVALID_NS = (0, 0x0b)  # invalid NSID: 0, above NN, or FFFFFFFFh where broadcast is not allowed
+INACTIVE_NS = (0, 0x02)  # Invalid Field: an NSID up to NN without a namespace, Base 3.2.1.5
 CMD_SEQUENCE = (0, 0x0c)
 SGL_SEGMENT = (0, 0x0d)
 SGL_LENGTH = (0, 0x0f)
@@ -55,7 +55,7 @@ NOT_NS_SPECIFIC = (1, 0x0f)
 INCOMPATIBLE_FORMAT = (1, 0x80)
 CONNECT_INVALID = (1, 0x82)
 CONNECT_HOST = (1, 0x84)
-SIZE_LIMIT = (1, 0x83)  # of the NVM command set, as the next ones
+SIZE_LIMIT = (1, 0x83)  # NVM command set, like the next ones
 INCOMPATIBLE_NS = (1, 0x85)
 FAST_COPY_IMPOSSIBLE = (1, 0x86)
 OVERLAPPING_RANGE = (1, 0x87)
@@ -69,7 +69,7 @@ CC_ENABLE = 1 | 6 << 16 | 4 << 20  # EN, IOSQES 64 bytes, IOCQES 16 bytes: Base 
 DISCOVERY_NQN = 'nqn.2014-08.org.nvmexpress.discovery'
 HOST_NQN = 'nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555'
 HOST_ID = bytes(range(0x10, 0x20))
-TIMEOUT_S = 60.0  # a bound for what hangs, not for what is slow
+TIMEOUT_S = 60.0  # for hangs only; a slow answer is no failure
 
 
 class Violation(Exception):
@@ -81,7 +81,7 @@ class Closed(Exception):
 
 
 class Late(Exception):
-    """Nothing came in time."""
+    """No PDU arrived before the deadline."""
 
 
 def crc_table():
@@ -159,7 +159,7 @@ def connect_data(subnqn, hostnqn=HOST_NQN, hostid=HOST_ID, cntlid=0xffff):
 
 
 def pattern(length, seed=0):
-    """Bytes in which every 4 KiB differ and every seed differs."""
+    """Bytes that differ in every 4 KiB and for every seed."""
     unit = bytes((i * 7 + (i >> 8) * 13 + seed * 31) & 0xff for i in range(4096))
     out = bytearray()
     block = 0
@@ -213,7 +213,7 @@ class Pdu:
 
 
 class Cmd:
-    """One command in flight and what came back for it."""
+    """One command in flight and its answer."""
 
     def __init__(self, cid, entry, write_data, read_bytes):
         self.cid = cid
@@ -255,7 +255,7 @@ class Conn:
         self.inflight = {}
         self.qid = None
         self.has_flow_control = True
-        self.write = self.sock.sendall  # tests/wire/test_split.py cuts what is sent
+        self.write = self.sock.sendall  # tests/wire/test_split.py replaces it to cut PDUs
 
     def close(self):
         self.sock.close()
@@ -275,7 +275,7 @@ class Conn:
             raise Closed('send failed')
 
     def is_readable(self, timeout):
-        poller = select.poll()  # select() knows no descriptor above 1023
+        poller = select.poll()  # select() takes no descriptor above 1023
         poller.register(self.sock, select.POLLIN)
         return bool(poller.poll(timeout * 1000))
 
@@ -293,7 +293,7 @@ class Conn:
             self.buf += part
 
     def wait_closed(self, timeout=TIMEOUT_S):
-        """True when the target ends the connection in time; what it still sends is dropped."""
+        """Discards what arrives. True when the target closes the connection before the timeout."""
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -306,7 +306,7 @@ class Conn:
                 return True
 
     def is_silent(self):
-        """Nothing has arrived so far, and the connection stands."""
+        """True when nothing has arrived and the connection is open."""
         if self.buf:
             return False
         return not self.is_readable(0)
@@ -430,8 +430,8 @@ class Conn:
     def submit(self, opcode, nsid=0, data=b'', read_bytes=0, way='auto', is_auto=True, sgl=None,
                cid=None, send=True, spoil_ddgst=False, **fields):
         """
-        Starts a command. `data` goes in the capsule or by R2T, as `way` says: capsule, r2t, or
-        auto (in the capsule when it fits). An R2T is answered by pump() when is_auto.
+        Starts a command. `way` says how `data` travels: capsule, r2t, or auto (in the capsule when it fits).
+        pump() answers an R2T when is_auto.
         """
         cid = self.cid() if cid is None else cid
         in_capsule = b''
@@ -476,7 +476,7 @@ class Conn:
             at += len(part)
 
     def take(self, pdu):
-        """Books a PDU to its command; returns the command."""
+        """Adds a PDU to its command; returns the command."""
         if pdu.type == C2HTERM:
             raise Closed('TermReq: FES %d FEI %d' % (pdu.fes, pdu.fei))
         if pdu.type not in (CAPRESP, C2HDATA, R2T):
@@ -634,7 +634,10 @@ class Host:
         return conn
 
     def many_queues(self, qids, sqsize=127, cattr=4):
-        """All of them step by step: on a busy machine every answer that is waited for alone takes long."""
+        """
+        Connects all queues in parallel, step by step: on a busy machine, one round trip after another takes
+        long.
+        """
         conns = {qid: Conn(self.address, self.source) for qid in qids}
         self.queues.update(conns)
         for conn in conns.values():

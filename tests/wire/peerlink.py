@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The protocol between members of a cluster in plain Python, written from docs/adr/0021: a member that
-connects, and says what a test wants it to say. And a world of members that serve one file.
+The protocol between members of a cluster in plain Python, written from docs/adr/0021: a member that sends
+what a test wants. And World, a cluster whose members serve one file.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ VERSION = 4
 MAGIC = 0x72656570
 SECRET = 'a secret of at least thirty-two characters, for tests'
 TIMEOUT_S = 60.0
-PINGS_MAX = 20  # without a list between them: none comes
+PINGS_MAX = 20  # pings in a row without a list: no list is coming
 RANGES = {'a': [1, 1000], 'b': [2000, 2999]}
 UUID = '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'
 LABELS = {'dialer proof': b'weft peer, proof of who connects',
@@ -50,9 +50,9 @@ def members_hash(ranges):
 
 
 class Member:
-    """One that connects to another."""
+    """A member that connects to another member."""
 
-    boot_id = bytes(16)  # of a kernel that is not known
+    boot_id = bytes(16)  # unknown kernel
 
     def __init__(self, path, name='b', to='a', secret=SECRET, ranges=None):
         self.name, self.to, self.secret = name, to, secret.encode()
@@ -76,7 +76,7 @@ class Member:
         try:
             self.sock.sendall(raw)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # told by the next recv
+            pass  # the next recv reports it
 
     def recv(self, count):
         raw = b''
@@ -91,7 +91,7 @@ class Member:
         return raw
 
     def recv_frame(self):
-        """(kind, number, body, mac), or None at the end."""
+        """(kind, number, body, mac), or None at the end of the stream."""
         raw = self.recv(24)
         if raw is None:
             return None
@@ -102,7 +102,7 @@ class Member:
         return kind, number, body, self.recv(MAC), raw
 
     def is_closed(self):
-        """The other side ends it, and says nothing more but what it had said."""
+        """True when the other side closes the link and, before that, sends only answers that were on the way."""
         while True:
             frame = self.recv_frame()
             if frame is None:
@@ -130,7 +130,7 @@ class Member:
         self.send(header(PROOF) + (proof or self.derive('dialer proof')))
 
     def shake(self):
-        """True when the link is up, and the other side has proven itself too."""
+        """True when the link is up and the other side has authenticated too."""
         self.greet()
         if not self.take_challenge():
             return False
@@ -151,7 +151,7 @@ class Member:
     def ask(self, kind, body=b''):
         self.send(self.message(kind, body))
         frame = self.recv_frame()
-        while frame is not None and frame[0] == SERVED:  # its list, while it has no link of its own
+        while frame is not None and frame[0] == SERVED:  # its list; it has no link of its own yet
             frame = self.recv_frame()
         if frame is not None:
             wanted = hmac.new(self.their_key, frame[4] + frame[2], 'sha256').digest()
@@ -160,7 +160,10 @@ class Member:
         return frame
 
     def tell(self, generation, loss):
-        """A list with the one namespace, which this member does not serve; True when it was compared."""
+        """
+        Sends a list with the one namespace, which this member does not serve. True when the other side
+        compared it.
+        """
         entry = uuid.UUID(UUID).bytes + struct.pack('<5QIHBBQ', 1, 1, 8 << 20, 0, 0, 4096, 0, 0, 0, loss)
         self.send(self.message(SERVED, (struct.pack('<QII', generation, 0, 1) + entry).ljust(BODY[SERVED], b'\0')))
         frame = self.recv_frame()
@@ -169,7 +172,7 @@ class Member:
         return frame is not None and struct.unpack_from('<Q', frame[2])[0] == generation
 
     def next_list(self):
-        """The generation of the next list that begins, while pings are answered; None when there are only pings."""
+        """Answers pings. Returns the generation of the next list; None when only pings come."""
         for _ in range(PINGS_MAX):
             kind, _, body = self.recv_frame()[:3]
             if kind == SERVED:
@@ -180,7 +183,7 @@ class Member:
 
 
 class Answerer(Member):
-    """One that another has connected to."""
+    """A member that another member has connected to."""
 
     def __init__(self, sock, name='b', to='a'):
         self.name, self.to, self.secret = name, to, SECRET.encode()
@@ -209,7 +212,7 @@ HOST_KATO_MS = 120000
 
 
 class Instance:
-    """What a Cross-Controller Reset names: the controller of this host."""
+    """The identity of a host's controller, as a Cross-Controller Reset names it."""
 
     def __init__(self, host):
         page = bytes(host.admin.identify(1).data)
@@ -223,7 +226,7 @@ def reset_submit(host, who):
 
 
 def reset_state(host, who):
-    """The state of it in the log 1Eh; None while it runs."""
+    """The final state of the reset in log 1Eh; None while the reset runs."""
     page = bytes(host.admin.get_log(LOG_RESET, 8 + 8 * 32, rae=1).data)
     for at in range(struct.unpack_from('<H', page)[0]):
         cntlid, ciu, state = struct.unpack_from('<HBxxxB', page, 8 + 8 * at)
@@ -233,7 +236,7 @@ def reset_state(host, who):
 
 
 def reset(host, who):
-    """What becomes of it: the state of the log 1Eh, once it is over."""
+    """Resets a controller: SUCCESS, the final state from log 1Eh, or the status of a failed command."""
     cmd = host.admin.wait(reset_submit(host, who))
     if cmd.status != n.OK:
         return cmd.status
@@ -262,14 +265,14 @@ def boot_id_of_kernel():
 
 
 def can_loop():
-    """Whether block devices can be made of files here; else why not."""
+    """None when loop devices can be made here, else the reason."""
     if os.geteuid() != 0:
         return 'only root can make a loop device'
     return None if os.path.exists('/dev/loop-control') else 'this kernel has no loop devices'
 
 
 def loop_make(path):
-    """A block device of 8 MiB with sectors of 4 KiB."""
+    """Makes a block device (loop) of 8 MiB with sectors of 4 KiB; returns its path."""
     with open(path, 'wb') as file:
         file.truncate(8 << 20)
     return subprocess.run(['losetup', '--sector-size', '4096', '-f', '--show', path], check=True, timeout=20,
@@ -277,7 +280,7 @@ def loop_make(path):
 
 
 class World:
-    """Members that serve one file, or one block device (a loop), each a process with a folder of its own."""
+    """Members that serve one file or one block device (loop). Each is a process with its own folder."""
 
     def __init__(self, names=('a', 'b'), answer_ms=200, fence='kill', secrets=None, size='8M',
                  start=True, has_tcp=False, is_device=False, where=None):
@@ -341,7 +344,7 @@ class World:
         return target.poll(lambda: self.peer(name, of)['up'] == up)
 
     def stop(self, name):
-        """SIGSTOP, and waits until no thread of it runs any more."""
+        """Sends SIGSTOP and waits until every thread has stopped."""
         process = self.members[name].process
         process.send_signal(signal.SIGSTOP)
         if not target.poll(lambda: procfs.is_stopped(process.pid)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What /proc tells of another process. Its threads end and its files are closed while they are listed: the kernel ends workers
-of io_uring that have nothing to do, and a target closes the connection whose end a test waits for. What is gone when
-its turn comes is left out of every answer here.
+Reads another process's threads and files from /proc. Threads may end and files may close while they are
+listed: the kernel ends idle io_uring workers, and a target closes connections. Every function here skips what
+has gone meanwhile.
 """
 
 import os
@@ -18,7 +18,7 @@ def names(path):
 
 
 def open_files(pid):
-    """What each descriptor of the process refers to: a path, or such as socket:[1234]."""
+    """The target of each open descriptor: a path, or for example socket:[1234]."""
     folder = '/proc/%d/fd' % pid
     found = []
     for fd in names(folder):
@@ -30,7 +30,7 @@ def open_files(pid):
 
 
 def threads(pid, *files):
-    """Thread ID -> the texts of these files of the thread, by ascending ID."""
+    """Thread ID -> contents of these files of the thread, by ascending ID."""
     folder = '/proc/%d/task' % pid
     found = {}
     for tid in sorted(map(int, names(folder))):
@@ -47,11 +47,11 @@ def read(path):
 
 
 def state(stat):
-    """The letter of a thread's state, from its file `stat`; its name in there may hold anything."""
+    """The state letter from a thread's `stat` file; the thread name in it may hold any character."""
     return stat.rpartition(')')[2].split()[0]
 
 
 def is_stopped(pid):
-    """Whether SIGSTOP has reached every thread."""
+    """Whether SIGSTOP has stopped every thread."""
     states = [state(stat) for stat, in threads(pid, 'stat').values()]
     return bool(states) and all(letter == 'T' for letter in states)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The REST API as a client sees it, in plain Python: raw HTTP over the Unix socket or TCP, and a judge
-of answers by docs/openapi.json. The judge knows the part of JSON Schema that the document uses and
-fails on a keyword that it does not know, so that the document cannot promise what nobody checks.
+The REST API as a client sees it, in plain Python: raw HTTP over the Unix socket or TCP, and a Judge that
+checks answers against docs/openapi.json. The Judge implements the JSON Schema keywords of that document and
+fails on any other, so that the document cannot promise what the tests do not check.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ def load_document():
 
 
 class Judge:
-    """Says what is wrong with an answer, as a list of texts."""
+    """Checks an answer; returns the errors as a list of strings."""
 
     def __init__(self):
         self.document = load_document()
@@ -43,7 +43,7 @@ class Judge:
                 yield method.upper(), path
 
     def pattern_of(self, path):
-        """Which path of the document this one is."""
+        """The path pattern of the document that matches `path`, or None."""
         for pattern in sorted(self.document['paths'], key=lambda p: p.count('{')):
             if re.fullmatch(re.sub(r'\{\w+\}', '[^/]+', pattern.replace('.', r'\.')), path):
                 return pattern
@@ -54,7 +54,7 @@ class Judge:
         item = self.document['paths'].get(pattern, {})
         operation = item.get('get' if method == 'HEAD' else method.lower())
         if operation is None:
-            # Nothing there, or not with this method: an error like others.
+            # Unknown path, or a method that the path does not have: the answer is a common error.
             return self.value(answer.json, {'$ref': '#/components/schemas/Error'}, 'error')
         self.seen.add((method, pattern, answer.status))
         response = operation['responses'].get(str(answer.status))
@@ -182,7 +182,7 @@ class Answer:
 
 
 class Connection:
-    """One connection, byte by byte when need be."""
+    """One connection; can send single bytes."""
 
     def __init__(self, place, timeout=TIMEOUT_S):
         if isinstance(place, tuple):
@@ -206,7 +206,7 @@ class Connection:
         self.sock.sendall(data)
 
     def is_read(self):
-        """Whether the target has read all that was sent, by the Unix socket."""
+        """True when the target has read everything sent (Unix socket only)."""
         return fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)) == bytes(4)
 
     def more(self):
@@ -229,7 +229,7 @@ class Connection:
         return Answer(head, body)
 
     def is_ended(self):
-        """Waits until the target ends the connection; False when it does not in time."""
+        """Waits until the target closes the connection; False on time-out."""
         try:
             while self.sock.recv(1 << 16):
                 pass
@@ -241,7 +241,7 @@ class Connection:
 
 
 def request(method, path, body=None, **headers):
-    """The bytes of a request; header names have _ for -."""
+    """The bytes of a request; _ in a keyword stands for - in a header name."""
     data = body if isinstance(body, bytes) else \
         b'' if body is None else json.dumps(body).encode()
     lines = ['%s %s HTTP/1.1' % (method, path), 'Host: weft']
@@ -255,7 +255,7 @@ def request(method, path, body=None, **headers):
 
 
 class Client:
-    """Calls, each judged by the document; what is wrong is collected."""
+    """Sends requests, checks every answer against the document, and collects the errors."""
 
     def __init__(self, place, judge=None, token=None):
         self.place = place

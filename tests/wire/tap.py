@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-TAP output for the wire tests: one line per row, the plan at the end, exit status 1 when a row
-failed. Every row names the section of the specification that its expected value comes from:
-"Base" is NVMe Base 2.1, "TCP" is NVMe/TCP Transport 1.1, "NVM" is the NVM Command Set 1.1.
+TAP output for the wire tests: one line per row, the plan at the end, exit status 1 when a row failed. Every
+row names the section of the specification that its expected value comes from: "Base" is NVMe Base 2.1, "TCP"
+is NVMe/TCP Transport 1.1, "NVM" is the NVM Command Set 1.1.
 
-An exception inside a guard (the peer closed, nothing came in time, a PDU that the specification
-does not allow) is a failed row, and the rows after the guard still run.
+An exception inside a guard (closed connection, time-out, a PDU that the specification does not allow) is a
+failed row. The rows after the guard still run.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.failed = 0
-        self.scene = None  # says what the other side is doing, when a conversation breaks off
+        self.scene = None  # describes the other side when a guard fails
 
     def ok(self, is_good, name, spec='', why=''):
         self.count += 1
@@ -39,7 +39,7 @@ class Tap:
         return self.ok(got == want, name, spec, why)
 
     def status(self, cmd, want, name, spec='', dnr=None):
-        """The command's (SCT, SC), and DNR where the specification fixes it."""
+        """Checks the command's (SCT, SC), and DNR where the specification defines it."""
         got = cmd.status
         why = 'expected status %s%s\ngot      status %s%s' % (
             hexes(want), '' if dnr is None else ' DNR %d' % dnr, hexes(got), ' DNR %d' % cmd.dnr)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A live `weft serve` in a folder of its own, on a free port, for one test program.
+A live `weft serve` in its own folder, on a free port, for one test program.
 
-The binary comes from $WEFT or the first argument, the number of reactors from $WEFT_REACTORS (2).
-They are not pinned: tests run beside others, and a pinned thread may wait long for its CPU.
-At the end of the test the target must leave with status 0 on SIGTERM, and its log may hold neither
-a failed CHECK nor a sanitizer's report.
+The binary comes from $WEFT or the first argument, the number of reactors from $WEFT_REACTORS (2). Reactors
+are not pinned: tests run in parallel, and a pinned thread may wait long for its CPU. At the end of the test
+the target must exit with status 0 on SIGTERM. Its log may hold neither a failed CHECK nor a sanitizer's
+report.
 """
 
 import copy
@@ -42,8 +42,8 @@ def weft_path():
 
 def free_port(address='127.0.0.1'):
     """
-    Below the range of which the kernel gives connections their own ports: a target that a test starts again would
-    find its port taken by somebody's connection now and then.
+    A port below the kernel's ephemeral range: a target that a test restarts must not find its port taken by
+    an outgoing connection.
     """
     while True:
         with socket.socket() as sock:
@@ -55,7 +55,7 @@ def free_port(address='127.0.0.1'):
 
 
 def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
-    """Asks until the answer is true or the time is over; returns the last answer."""
+    """Calls `what` until it is true or the timeout has passed; returns its last result."""
     deadline = time.monotonic() + timeout
     while True:
         answer = what()
@@ -66,8 +66,8 @@ def poll(what, timeout=nvmetcp.TIMEOUT_S, step=0.005):
 
 def least(once, most, tries=5):
     """
-    Calls once(), which measures a time, until it is at most `most`, and returns what was measured. A busy machine adds
-    to a time and takes nothing from it: the least of some tries judges what the target needs.
+    Calls once(), which returns a time, until the result is at most `most`; returns all results. Load on the
+    machine can only add to a time, so the least of some tries is what the target needs.
     """
     measured = []
     while len(measured) < tries and not (measured and measured[-1] <= most):
@@ -76,7 +76,7 @@ def least(once, most, tries=5):
 
 
 def memory_folder(need_bytes):
-    """A folder whose files are in memory; None, the usual one, where that has too little room."""
+    """A folder in memory (/dev/shm); None, for the default folder, when /dev/shm has too little room."""
     try:
         stat = os.statvfs('/dev/shm')
     except OSError:
@@ -86,7 +86,10 @@ def memory_folder(need_bytes):
 
 
 def know(host, conn, nsid, block=512):
-    """Reads who has the NSID now, as a host does after a notice, until its commands are taken (docs/adr/0033)."""
+    """
+    Reads which namespace has the NSID now, as a host does after a notice, until its commands are accepted
+    (docs/adr/0033).
+    """
     host.admin.identify(3, nsid)
     host.admin.identify(0, nsid)
     poll(lambda: conn.read(nsid, 0, 1, block).status != (0, 0x82))
@@ -112,7 +115,7 @@ def config_of(port, namespaces=None, limits=None, subsystems=None, ports=None, *
 
 
 def threads_of(pid):
-    """What each thread of a process does: its name, state, CPU, where it sleeps, its times on and for a CPU."""
+    """Of each thread of a process: name, state, CPU, wait channel, time on a CPU and time waiting for one."""
     found = {}
     for tid, (stat, wchan, schedstat) in procfs.threads(pid, 'stat', 'wchan', 'schedstat').items():
         comm, fields = re.match(r'\d+ \((.*)\) (.*)', stat, re.DOTALL).groups()
@@ -133,7 +136,7 @@ class Target:
         self.config_path = os.path.join(self.folder, 'config.json')
         self.log_path = os.path.join(self.folder, 'log')
         self.out_path = os.path.join(self.folder, 'out')
-        # Two, so that queues and controllers live on different ones.
+        # Two, so that queues and controllers are on different reactors.
         self.reactors = reactors or int(os.environ.get('WEFT_REACTORS', '2'))
         self.args = list(args)
         self.stderr = stderr  # a descriptor in place of the log file
@@ -168,7 +171,7 @@ class Target:
             return file.read()
 
     def is_log_written(self):
-        """What was logged is in the file: the thread that writes it has nothing to do, or ended."""
+        """True when all logged lines are in the file: the log writer is idle or has ended."""
         return not self.is_running() or not any(
             comm == 'weft-log' and state in 'RD' for comm, state, *_ in self.threads().values())
 
@@ -181,7 +184,7 @@ class Target:
         return poll(lambda: text in self.log(), timeout)
 
     def reload(self, change=None):
-        """Changes the configuration in place, SIGHUPs, and waits until it is in force."""
+        """Changes the configuration, sends SIGHUP, and waits until it is in force."""
         if change:
             config = copy.deepcopy(self.config)
             change(config)
@@ -204,7 +207,7 @@ class Target:
         return {name.strip(): int(schedstat.split()[0]) for name, schedstat in threads if name.startswith('weft-r')}
 
     def reactor_of(self, conn, nsid=1, reads=400):
-        """The reactor that serves this queue: the one that runs when it is loaded."""
+        """The reactor of this queue, found by loading the queue: its thread runs most."""
         before = self.reactor_run_ns()
         for i in range(reads):
             conn.read(nsid, i % 64, 8)
@@ -217,8 +220,8 @@ class Target:
 
     def wait_taken(self, request):
         """
-        Waits until the control thread has the request that was sent on this connection of the REST API: the thread for
-        HTTP has read all of it and sleeps again, so it has passed the request on.
+        Waits until the control thread has the request sent on this REST connection: the HTTP thread has read
+        all of it and sleeps again, so it has posted the request.
         """
         def is_taken():
             return request.is_read() and any(comm == 'MHD-single' and state == 'S' for comm, state, *_ in self.threads().values())
@@ -226,7 +229,7 @@ class Target:
             raise RuntimeError('the target does not take a request')
 
     def scene(self):
-        """For a conversation that broke off: what the target and its connections are doing."""
+        """For a failed guard: what the target and its connections are doing."""
         if not self.is_running():
             return 'the target is gone'
         try:
@@ -265,7 +268,7 @@ class Target:
                 if re.search('|'.join(ALARMS), line)]
 
     def finish(self, tap):
-        """The rows that end every test program."""
+        """The final rows of every test program."""
         if self.process and self.process.returncode is None:
             alive = self.is_running()
             tap.ok(alive, 'the target is alive at the end', why=self.log()[-3000:])
@@ -285,7 +288,7 @@ class Target:
 
 
 def run(tap, test, **target_args):
-    """One target, one test function, the final rows; exits."""
+    """Runs one test function against one target, adds the final rows, exits."""
     target = None
     try:
         with tap.guard('the test as a whole'):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Abort that really aborts: held event requests, commands on a slow medium, commands whose data is
-still with the host; and what it says when there is nothing to abort. NVMe Base 2.1, section 5.1.1.
+Abort of held event requests, of commands on a slow medium, and of commands whose data the host has not sent;
+and what Abort returns when there is nothing to abort. NVMe Base 2.1, section 5.1.1.
 """
 
 import os
@@ -15,7 +15,7 @@ from tap import Tap
 
 SPEC = 'Base 5.1.1'
 SLOW_READ, SLOW_WRITE, SLOW_DISCARD, SLOW_FLUSH = 2, 3, 4, 5
-SLOW_MS = 3600000  # an hour: what waits for the medium is late for certain
+SLOW_MS = 3600000  # an hour: longer than any test
 
 
 def abort(host, sqid, cid, **kwargs):
@@ -27,7 +27,7 @@ def done(host, sqid, cid):
 
 
 def arrived(conn):
-    """A later command on the same queue was answered: those before it have reached the target."""
+    """Waits for a later command on the same queue: the commands before it have reached the target."""
     conn.do(n.FLUSH, 1)
 
 
@@ -84,7 +84,7 @@ def nothing_to_abort(t, host, conn):
 
 
 def limit(t, host, conn):
-    """Writes that wait for data of the host cannot end before it comes: their Aborts wait too."""
+    """Writes wait for data that the host does not send, so their Aborts wait too, up to the limit (ACL)."""
     acl = host.admin.identify(1).data[258] + 1
     writes = [conn.rw(n.WRITE, 1, 8 * i, 8, 512, b'\xab' * 4096, way='r2t', is_auto=False)
               for i in range(acl + 1)]
@@ -110,7 +110,7 @@ def limit(t, host, conn):
 
 
 def aborted(t, host, conn, cmd, name):
-    """Names the command, which must end as aborted without waiting for the medium."""
+    """Aborts the command, which must end as aborted without waiting for the medium."""
     answer = done(host, 1, cmd.cid)
     conn.wait(cmd)
     t.eq((answer.status, answer.dw0 & 1, cmd.status), (n.OK, 0, n.ABORT_REQUESTED),
@@ -118,7 +118,7 @@ def aborted(t, host, conn, cmd, name):
 
 
 def every_state(t, host, conn):
-    """Wherever a command can stand: with the medium, between steps, waiting for room."""
+    """Aborts commands in every state: at the medium, between steps, waiting for blocks or buffers."""
     ranges = b''.join(struct.pack('<IIQ', 0, 8, 16 * i) for i in range(4))
     cmd = conn.submit(n.DSM, SLOW_DISCARD, data=ranges, cdw10=3, cdw11=4)
     arrived(conn)
@@ -130,7 +130,7 @@ def every_state(t, host, conn):
         cmd = conn.submit(n.FLUSH, nsid)
         arrived(conn)
         aborted(t, host, conn, cmd, name)
-    # As much data as the target has buffers for is with the medium; the rest waits for room.
+    # The medium has as many reads as there are buffers; the rest wait for buffers.
     cmds = [conn.rw(n.READ, SLOW_READ, 0, 1024, 512) for _ in range(100)]
     arrived(conn)
     for cmd in reversed(cmds):
@@ -143,12 +143,12 @@ def every_state(t, host, conn):
 
 
 def arriving_once(host, conn):
-    """An Abort of a Write whose capsule is not complete; its statuses, and what was written."""
+    """Aborts a Write whose capsule is not complete; returns its statuses, and whether data was written."""
     conn.put(SLOW_DISCARD, 40, bytes(4096))
     cmd = conn.rw(n.WRITE, SLOW_DISCARD, 40, 8, 512, b'\xcd' * 4096, way='capsule', send=False)
     conn.send(cmd.wire[:2048])
     try:
-        for _ in range(50):  # until one is held: the beginning of the command has been seen
+        for _ in range(50):  # until an Abort is held: the target has seen the start of the command
             answer = abort(host, 1, cmd.cid)
             host.admin.wait(answer, 0.3)
     except n.Late:
@@ -161,7 +161,7 @@ def arriving_once(host, conn):
 
 
 def arriving(t, host, conn):
-    """It ends when the capsule is there. Whether the Abort came first is the network's choice."""
+    """The Abort ends when the capsule is complete. Which of them arrives first depends on the network."""
     ends = set()
     for _ in range(20):
         ends.add(arriving_once(host, conn))
@@ -174,7 +174,7 @@ def arriving(t, host, conn):
 
 
 def gone(t, tgt):
-    """A host that leaves in the middle of slow commands: they end, and the target goes on."""
+    """A host leaves amid slow commands: they end, and the target goes on."""
     with tgt.host() as host:
         conn = host.queue()
         for i in range(8):

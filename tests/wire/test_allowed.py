@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Who may connect, changed by `weft ctl` on a live target, as hosts see it: an open subsystem that is
-restricted to a list ends the connections of hosts that are not on the list and refuses their next
-Connect; listed hosts notice nothing. Adding, removing, "none" and "any" likewise. weft-ctl(1).
+Allow-lists changed by `weft ctl` on a live target, as hosts see them: restricting an open subsystem ends the
+connections of hosts that are not listed and refuses their next Connect; listed hosts notice nothing. Adding,
+removing, "none" and "any" likewise. weft-ctl(1).
 """
 
 import os
@@ -41,7 +41,7 @@ def is_admitted(tgt, hostnqn):
 
 
 def offered(tgt, hostnqn):
-    """Whether the discovery log names the subsystem to this host."""
+    """Whether this host's discovery log lists the subsystem."""
     with tgt.host(n.DISCOVERY_NQN, hostnqn=hostnqn) as host:
         return NQN.encode() in bytes(host.admin.get_log(0x70, 4096, nsid=0).data)
 
@@ -57,7 +57,7 @@ def ended(t, host, name):
 
 
 def restricted(t, tgt):
-    """Any host, then one."""
+    """Changes the subsystem from any host to one host."""
     with tgt.host(hostnqn=LISTED) as kept, tgt.host(hostnqn=STRANGER) as lost:
         mine, theirs = kept.queue(), lost.queue()
         owed = theirs.rw(n.WRITE, 1, 64, BYTES // 512, 512, b'\x66' * BYTES, way='r2t', is_auto=False)

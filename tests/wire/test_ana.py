@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Asymmetric Namespace Access: five states per port and group, what each does to I/O and to admin
-commands, transitions that are held while commands end (and no longer than ANATT), change counts of
-the page and of its groups, and a page that is read in parts while it changes.
-NVMe Base 2.1, sections 5.1.12.1.13 (log), 5.1.2.1 (events), 8.1.1 (states).
+Asymmetric Namespace Access: five states per port and group, what each does to I/O and to admin commands,
+transitions that wait for commands (at most ANATT), change counts of the log page and of its groups, and a
+page that changes while it is read in parts. NVMe Base 2.1, sections 5.1.12.1.13 (log), 5.1.2.1 (events),
+8.1.1 (states).
 """
 
 import os
@@ -25,7 +25,7 @@ ANA_STATUS = {'inaccessible': n.ANA_INACCESSIBLE, 'persistent-loss': n.ANA_LOSS,
               'change': n.ANA_TRANSITION}
 SLOW_MS = 400
 ANATT_S = 10
-PRESS_S = 5  # for so long a transition waits for commands that wait for their host (target/barrier.h)
+PRESS_S = 5  # how long a transition waits for commands that wait for their host (target/barrier.h)
 NS_MANAGEMENT, FORMAT = 0x0d, 0x80
 WRITE_PROTECT = 0x84
 GROUPS = 200
@@ -43,7 +43,7 @@ def kept_state(tgt, group):
 
 
 class Later(threading.Thread):
-    """A call that answers when the change is complete."""
+    """Runs a call that returns when the change is complete."""
 
     def __init__(self, *args):
         super().__init__()
@@ -79,12 +79,12 @@ def page_of(host):
 
 
 def no_retry_hints(cmd):
-    """CRD is 0, for no CRDT is set; DNR is 0, for another path may succeed."""
+    """CRD is 0, because no CRDT is set; DNR is 0, because another path may succeed."""
     return (cmd.dnr, cmd.crd) == (0, 0)
 
 
 def states(t, tgt):
-    """Every state of group 2 on port 1; port 2 and group 1 stay as they are."""
+    """Sets every state of group 2 on port 1; port 2 and group 1 keep theirs."""
     with tgt.host() as host, n.Host(('127.0.0.1', tgt.second), target.NQN) as other:
         admin, conn, there = host.admin, host.queue(), other.queue()
         admin.set_feature(11, ANA_BIT)
@@ -138,7 +138,7 @@ def bad_calls(t, tgt):
 
 
 def held_change(t, tgt):
-    """An administrator may put a group into `change`, for as long as ANATT."""
+    """An administrator may set a group to `change`, for at most ANATT."""
     with tgt.host() as host:
         conn = host.queue()
         t.eq((put_state(tgt, 1, 2, 'change'), page_of(host).state(2)), (200, 15),
@@ -163,13 +163,13 @@ def held_change(t, tgt):
 
 
 def owe(conn):
-    """A write that lasts until the host sends its data: no clock ends it before the test has looked."""
+    """A write that lasts until the host sends its data: no time-out of the target can end it first."""
     owed = conn.rw(n.WRITE, 3, 0, 8, 512, bytes(4096), way='r2t', is_auto=False)
     return owed, conn.wait_r2t(owed)
 
 
 def transition(t, tgt):
-    """Slow commands hold the transition; they end well, and then the final state comes."""
+    """A transition waits for slow commands; they succeed, then the final state is set."""
     put_state(tgt, 1, 2, 'inaccessible')
     with tgt.host() as host:
         admin, conn = host.admin, host.queue()
@@ -184,7 +184,7 @@ def transition(t, tgt):
         page = page_of(host)
         t.eq(page.state(3), 15, 'on the way: change', 'Base 8.1.1.8')
         t.eq(page.state(2), 3, 'on the way: an inaccessible group beside it stays so', 'Base 8.1.1.8')
-        # The reactor of this queue may take the change after that of the admin queue.
+        # The reactor of this queue may apply the change after the reactor of the admin queue.
         t.ok(target.poll(lambda: conn.read(3, 0, 1).status == n.ANA_TRANSITION, PRESS_S),
              'on the way: new commands wait elsewhere', 'Base 8.1.1.8')
         t.ok(not owed.is_done, 'on the way: the old command is not cut off')
@@ -213,7 +213,7 @@ def transition(t, tgt):
 
 
 def overtaken(t, tgt):
-    """While a group is on its way out it is called back."""
+    """A group is set back to its former state in the middle of a transition."""
     with tgt.host() as host:
         conn = host.queue()
         owed, r2t = owe(conn)
@@ -234,7 +234,7 @@ def overtaken(t, tgt):
 
 
 def older(t, tgt):
-    """A command that began two configurations ago holds a transition as well."""
+    """A transition also waits for a command that began two configurations ago."""
     seen = {}
 
     def once():
@@ -255,7 +255,7 @@ def older(t, tgt):
             put_state(tgt, 1, 3, 'optimized')
         return took_s
 
-    # Who needs longer than PRESS_S for these steps looks too late.
+    # A try that takes longer than PRESS_S looks too late.
     times = target.least(once, PRESS_S)
     t.eq(seen.get('meanwhile'), 15, 'an older command holds it, other changes go on', 'Base 8.1.1.8')
     t.ok(seen.get('status') == n.OK and min(times) <= PRESS_S, 'and lets it go when it ends', 'Base 8.1.1.8', why=times)
@@ -263,7 +263,7 @@ def older(t, tgt):
 
 
 def stuck(t, tgt):
-    """A command that does not end (its host owes data) holds a transition no longer than ANATT."""
+    """A command whose host owes data delays a transition by at most ANATT."""
     def once():
         with tgt.host() as host:
             conn = host.queue()
@@ -285,14 +285,14 @@ def stuck(t, tgt):
 
 
 def restart(t, tgt):
-    """Killed in the middle of a transition: the target starts with the state asked for."""
+    """The target is killed during a transition: it starts with the requested state."""
     with tgt.host() as host:
         conn = host.queue()
         owe(conn)
         threading.Thread(target=lambda: ignore(put_state, tgt, 1, 3, 'inaccessible')).start()
         seen = target.poll(lambda: page_of(host).state(3) == 15)
         t.ok(seen, 'a transition is held')
-        # Hosts see it a moment before it is kept, until when a kill takes it back.
+        # Hosts see the state shortly before it is kept; a kill in between reverts it.
         t.ok(target.poll(lambda: kept_state(tgt, 3) == 'inaccessible'), 'and kept')
         tgt.kill()
     tgt.start()
@@ -304,12 +304,12 @@ def restart(t, tgt):
 def ignore(call, *args):
     try:
         call(*args)
-    except Exception:  # the target is killed meanwhile
+    except Exception:  # the kill breaks the connection
         pass
 
 
 def parts(t, tgt):
-    """A page of many groups in parts; and a change between two of them."""
+    """Reads a page of many groups in parts, also with a change between two parts."""
     with tgt.host() as host:
         admin = host.admin
         whole = bytes(admin.get_log(0x0c, 65536).data)
@@ -395,7 +395,7 @@ def parts(t, tgt):
 
 
 def several_at_once(t, tgt):
-    """A host hears of a change when any of the changed groups has a namespace that it sees."""
+    """A host gets a notice when any of the changed groups has a namespace that it sees."""
     hidden = ['nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555']
     spaces = [target.namespace(group, 'mem:1M,block=512', ana_group=group,
                                **({} if group in (3, 6) else {'hosts': hidden}))

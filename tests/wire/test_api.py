@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The REST API of a live target, by raw HTTP: every route good and bad, generations, dry runs, two
-writers at once, hostile and slow clients, and the token over TCP. Every answer is judged by
-docs/openapi.json. What the changes do to hosts is in test_api_live.py.
+The REST API of a live target, by raw HTTP: every route with good and bad requests, generations, dry runs, two
+concurrent writers, hostile and slow clients, and the token over TCP. Every answer is checked against
+docs/openapi.json. test_api_live.py tests what changes do to hosts.
 """
 
 import copy
@@ -22,7 +22,7 @@ import target
 from tap import Tap
 
 SUB = '/v1/subsystems/' + target.NQN
-ENDING_S = 8  # less than an open connection may take for its request
+ENDING_S = 8  # less than the time that a connection has for its request
 HOST = 'nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001'
 OTHER = 'nqn.2026-11.io.weft:other'
 
@@ -412,7 +412,7 @@ def odd_clients(t, tgt, api):
 
 
 def slow_clients(t, tgt):
-    """Those that hold a connection without finishing a request are sent away."""
+    """The target closes connections that do not finish a request."""
     conns = [restapi.Connection(socket_of(tgt), 60) for _ in range(2)]
     started = time.monotonic()
     conns[1].send(b'GET /v1/state HTTP/1.1\r\nHost')
@@ -425,7 +425,7 @@ def slow_clients(t, tgt):
 
 
 def writers(t, tgt, judge):
-    """Two at once: by fields, and by whole documents with If-Match."""
+    """Two concurrent writers: by single fields, and by whole documents with If-Match."""
     failures = []
 
     def fields(first):
@@ -481,7 +481,7 @@ def restart(t, tgt, api):
 
 
 def ending(t, tgt):
-    """Open connections do not hold up the end."""
+    """Open connections do not delay the stop."""
     def once():
         conns = [restapi.Connection(socket_of(tgt)) for _ in range(3)]
         conns[1].send(b'GET /v1/sta')
@@ -501,7 +501,7 @@ def ending(t, tgt):
 
 
 def ending_under_load(t, tgt, judge):
-    """Every request that was sent is answered, or its connection ends; none hangs."""
+    """Every request sent before the stop is answered or its connection ends; none hangs."""
     odd = []
 
     def hammer(number):
@@ -568,7 +568,7 @@ def over_tcp(t, folder, judge):
 
 
 def refused(name, tap, args, text, status=1, folder=None):
-    """A target that must not start."""
+    """Starts a target, which must refuse its options."""
     own = folder or tempfile.mkdtemp(prefix='weft-wire-')
     run = subprocess.run([target.weft_path(), 'serve', '--ns', 'mem:1M', '--listen', '127.0.0.1:0',
                           '--discovery', 'none', '--state', os.path.join(own, 'state'),
@@ -629,7 +629,7 @@ def places(t, judge):
 
 
 def audits(t, api):
-    """Every change leaves its trace: who, when, which generation, what differs."""
+    """Every change has an audit entry: origin, time, generation, differences."""
     before = api.get('/v1/audit').json['audit']
     now = time.time()
     api.post(SUB + '/namespaces', {'nsid': 77, 'media': 'mem:1M'})
@@ -648,7 +648,7 @@ def audits(t, api):
     t.eq(api.get('/v1/audit?limit=10000').status, 200, 'limit=10000')
     for limit in ('0', '10001', '-1', 'x', ''):
         t.eq(api.get('/v1/audit?limit=' + limit).status, 400, 'limit=' + limit)
-    # More of it in test_history.py.
+    # test_history.py tests the history in detail.
     t.eq(api.get('/v1/history').json['history'][0]['diff'], after[0]['diff'], 'the same as history')
     t.eq(api.get('/v1/history/%d' % generation(api)).json['config'], api.get('/v1/config').json,
          'the generation in force is the document')
@@ -661,7 +661,7 @@ def audits(t, api):
 
 
 def schema_keys(t, judge):
-    """The fields of the API are those of the document's own schema."""
+    """The API has the same fields as config-schema.json."""
     with open(os.path.join(restapi.DOCS, 'config-schema.json')) as file:
         defs = json.load(file)['$defs']
     schemas = judge.document['components']['schemas']
@@ -698,7 +698,7 @@ def run_all(t, tgt):
             rows()
     t.eq(api.violations, [], 'every answer is as docs/openapi.json describes it')
     called = {(method, path) for method, path, status in judge.seen if status < 300}
-    # What needs a reservation is in test_api_live.py and test_history.py.
+    # test_api_live.py and test_history.py call the operations on reservations.
     missing = [op for op in judge.operations() if op not in called and 'reservation' not in op[1] and 'removed/' not in op[1]]
     t.eq(missing, [], 'every operation of docs/openapi.json was called with success')
 

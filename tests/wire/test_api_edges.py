@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The REST API where others are in the way or details matter: connections without a token, sizes, the
-port that the program adds for discovery, and errors as problem details (RFC 9457). Every answer is
-judged by docs/openapi.json.
+The REST API at its edges: clients that hold all connections, sizes, the implied discovery port, long headers,
+a damaged store, and errors as problem details (RFC 9457). Every answer is checked against docs/openapi.json.
 """
 
 import os
@@ -21,7 +20,7 @@ STRANGER_S = 9
 
 
 class Hoarder(threading.Thread):
-    """Opens connections from one address and says nothing; those that end are opened again."""
+    """Opens connections from one address, sends nothing, and replaces those that the target closes."""
 
     def __init__(self, place, source, count):
         super().__init__(daemon=True)
@@ -49,7 +48,7 @@ class Hoarder(threading.Thread):
                 conn.setblocking(False)
                 self.conns.append(conn)
                 self.opened += 1
-            time.sleep(0.01)  # polls what was ended
+            time.sleep(0.01)  # poll for closed connections
 
     def end(self):
         self.is_over = True
@@ -59,7 +58,7 @@ class Hoarder(threading.Thread):
 
 
 def hoarders(t, folder, judge):
-    """Connections without a token keep nobody out who has one, nor the Unix socket."""
+    """Connections without a token do not lock out clients with one, nor the Unix socket."""
     token = 'correct-horse-battery'
     port = target.free_port()
     tgt = target.Target(args=['--discovery', 'none', '--api-listen', '127.0.0.1:%d' % port,
@@ -82,7 +81,7 @@ def hoarders(t, folder, judge):
         t.eq(failures, [], 'somebody with the token gets in, 30 times')
         t.eq(restapi.Client(socket_of(tgt), judge).get('/v1/state').status, 200,
              'and so does the Unix socket')
-        # A connection whose request is under way, or that has shown the token, is not given up.
+        # The target keeps a connection that has shown the token or whose request runs.
         with restapi.Connection(place) as conn:
             for _ in range(3):
                 conn.send(restapi.request('GET', '/v1/state', Authorization='Bearer ' + token))
@@ -108,7 +107,7 @@ def hoarders(t, folder, judge):
 
 
 def sizes(t, api):
-    """Sizes in both kinds of units, and those that are no whole number of blocks."""
+    """Sizes in decimal and binary units, and sizes that are not a multiple of the block size."""
     path = SUB + '/namespaces/90'
     answer = api.post(SUB + '/namespaces', {'nsid': 90, 'media': 'null:1M', 'size': '2GB'})
     t.eq((answer.status, answer.json.get('notes')),
@@ -131,7 +130,7 @@ def sizes(t, api):
         answer = api.post(SUB + '/namespaces', {'nsid': 91, 'media': media})
         t.ok(answer.status == 400 and 'multiple of the block size 4096' in answer.json['detail'],
              'no whole number of blocks is refused: ' + media, why=answer.json)
-    # The largest offset of a file is 2^63 - 1: rounded up, these would be past it, or at it.
+    # The largest offset of a file is 2^63 - 1: these sizes, rounded up, reach or exceed it.
     for size in ('GB', 0, -4096, (1 << 63) - 1, (1 << 63) - 4096, '8388608T', '%d' % ((1 << 64) - 1)):
         answer = api.patch(path, {'size': size})
         t.ok(answer.status == 400 and answer.json['detail'].startswith('size: must be a number of bytes'),
@@ -140,7 +139,7 @@ def sizes(t, api):
 
 
 def implied_port(t, judge):
-    """The port that the program adds for discovery is as described, like others."""
+    """The API shows the implied discovery port like any other port."""
     tgt = target.Target(args=['--discovery', '127.0.0.1:%d' % target.free_port()])
     api = restapi.Client(socket_of(tgt), judge)
     ports = api.get('/v1/ports').json['ports']
@@ -157,7 +156,7 @@ def implied_port(t, judge):
 
 
 def problems(t, api):
-    """Errors are problem details (RFC 9457), and 405 has Allow and nothing of other answers."""
+    """Errors are problem details (RFC 9457). A 405 has Allow and no header of other answers."""
     answer = api.get('/v1/nowhere')
     t.eq((answer.json['type'], answer.json['title'], answer.json['status']),
          ('about:blank', 'Not Found', 404), 'type, title and status', 'RFC 9457, 3.1')
@@ -169,7 +168,7 @@ def problems(t, api):
 
 
 def long_headers(t, tgt):
-    """A connection has 64 KiB for the request line, the headers and what it builds of them."""
+    """A connection has 64 KiB for the request line, the headers and their parsed form."""
     for size, status in ((1, 200), (40 << 10, 200), (48 << 10, 200), (64 << 10, 431)):
         with restapi.Connection(socket_of(tgt)) as conn:
             conn.send(restapi.request('GET', '/v1/health', X_Pad='x' * size))
@@ -177,7 +176,7 @@ def long_headers(t, tgt):
 
 
 def damaged_store(t):
-    """A state store that cannot be read is an error of the target, and told so."""
+    """An unreadable state store is reported as an error of the target."""
     tgt = target.Target()
     api = restapi.Client(socket_of(tgt))
     t.eq(api.get('/v1/history').status, 200, 'the history')

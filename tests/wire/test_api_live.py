@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What changes through the REST API do to hosts that are connected: namespaces come, grow and go with
-the notices that the specification wants (NVMe Base 2.1, section 5.1.2.1), also while commands run
-on them; hosts, subsystems and ports go; ANA groups move; reservations are told and cleared.
+What changes through the REST API do to connected hosts: namespaces are added, resized and removed with the
+notices of NVMe Base 2.1, section 5.1.2.1, also under load; hosts, subsystems and ports are removed; ANA
+groups change; reservations are shown and cleared.
 """
 
 import os
@@ -37,7 +37,7 @@ def blocks(host, nsid):
 
 
 def notice(host):
-    """A request that is held until a namespace changes."""
+    """An event request that waits until a namespace changes."""
     host.admin.get_log(4, 4096)
     return host.admin.submit(n.AER)
 
@@ -81,7 +81,7 @@ def namespaces(t, tgt, api):
 
 
 def removal_under_load(t, tgt, api):
-    """Commands that run on a namespace when it goes end with a status; others are not held up."""
+    """Commands on a removed namespace end with a status; commands on others are not delayed."""
     with tgt.host() as host:
         conn = host.queue()
         other = host.queue(2)
@@ -127,7 +127,7 @@ def connections(t, tgt, api):
 
 
 def leaving(t, tgt, api):
-    """Hosts whose right, subsystem or port goes are disconnected."""
+    """Hosts are disconnected when they lose their access, their subsystem or their port."""
     before = api.get('/v1/config').json
     with tgt.host() as host:
         t.eq(api.patch(SUB, {'allow_any_host': False}).status, 200, 'no host is allowed')

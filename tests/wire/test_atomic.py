@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Atomic writes between queues on different reactors: what is read while it is written is old or new,
-never both. Memory promises this for a block, everything else for a whole command (NAWUN). One
-process writes stamps to a range as fast as it can while another reads it. NVM Command Set 1.1,
-section 2.1.4; Identify Namespace, NAWUN.
+Atomic writes between queues on different reactors: a read during a write returns old or new data, never a
+mix. Memory guarantees this for a block, all other media for a whole command (NAWUN). One process writes
+stamps to a range as fast as it can while another reads the range. NVM Command Set 1.1, section 2.1.4;
+Identify Namespace, NAWUN.
 
-Without the guards of the target the rows on memory and those on media that do each command in two
-halves tear for certain. Those on plain files tear by themselves only where the kernel lets them: with
-O_DIRECT on ext4 they never did. They are here for other file systems.
+Without the target's guards the rows on memory, and on media that split each command, do tear. Rows on plain
+files tear only where the kernel allows it: with O_DIRECT on ext4 they never did. They are here for other file
+systems.
 """
 
 import multiprocessing
@@ -28,7 +28,7 @@ FIRST = 64  # LBA
 
 
 def write_stamps(conn, nsid, block, size, stop, kinds):
-    """Child: one stamp after the other, a few at a time."""
+    """Child: writes one stamp after another, a few commands in flight."""
     stamp = 0
     while not stop.is_set():
         cmds = []
@@ -47,8 +47,10 @@ def write_stamps(conn, nsid, block, size, stop, kinds):
 
 
 def torn_reads(conn, nsid, block, size, whole, reads):
-    """How many pieces of `whole` bytes had more than one stamp, and how many stamps were seen. Goes on
-    while the writer has hardly had a CPU: reads of what nobody changes prove nothing."""
+    """
+    Returns how many pieces of `whole` bytes had more than one stamp, and how many stamps were seen. Continues
+    while the writer has hardly run: reads of unchanged data prove nothing.
+    """
     torn, stamps, left = 0, set(), reads
     deadline = time.monotonic() + n.TIMEOUT_S
     while left > 0 or (len(stamps) <= 2 and time.monotonic() < deadline):
@@ -65,7 +67,7 @@ def torn_reads(conn, nsid, block, size, whole, reads):
 
 def hammer(t, writer, reader, name, nsid, block, size, whole, reads=1200, kinds=('write',)):
     with t.guard(name, SPEC):
-        # What the pair before has left may be of several stamps.
+        # The previous pair may have left several stamps.
         reader.put(nsid, FIRST, bytes(size), block)
         stop = multiprocessing.Event()
         child = multiprocessing.Process(target=write_stamps,

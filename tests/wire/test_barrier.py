@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Changes beside hosts that are slow: a Format, an ANA transition, a namespace that is removed, hidden
-or protected, a Preempt and Abort. None of them waits for a host that owes data, of its own or of
-another subsystem; what such a host sends later is judged by the configuration of then; a medium that
-hangs ends the change with an error, and the namespace is as it was. docs/adr/0028.
-The time-out for data is an hour here: whatever ends, ends for another reason.
+Changes beside slow hosts: Format, ANA transition, a namespace removed, hidden or protected, Preempt and
+Abort. No change waits for a host that owes data, of its own or another subsystem. Data that arrives later is
+judged by the configuration then in force. A hung medium fails the change, and the namespace stays as it was.
+docs/adr/0028. The data time-out is an hour here: no command ends because of it.
 """
 
 import os
@@ -25,9 +24,9 @@ FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
 INTERRUPTED, CONFLICT, ABORT_PREEMPT = (0, 0x21), (0, 0x83), (0, 0x1b)
 REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
 HANG_MS = 30000
-ERASE_MS = 7000  # longer than the 5 s after which commands that wait leave a former configuration
+ERASE_MS = 7000  # longer than 5 s, after which waiting commands are displaced
 BYTES = 16384
-BARRIER_S = 45.0  # the barrier's 9 s on a machine that is busy
+BARRIER_S = 45.0  # the barrier's 9 s, and room for a busy machine
 FOLDER = tempfile.mkdtemp(prefix='weft-wire-barrier-')
 
 
@@ -40,7 +39,7 @@ def path(name):
 
 
 def owing(conn, nsid, lba, begun=0):
-    """A write whose data the target has asked for; of which so many bytes have come."""
+    """A write that has its R2T and of which `begun` bytes of data have been sent."""
     cmd = conn.rw(n.WRITE, nsid, lba, BYTES // 512, 512, b'\x55' * BYTES, way='r2t', is_auto=False)
     conn.wait_r2t(cmd)
     if begun:
@@ -56,17 +55,17 @@ def pay(conn, cmd):
 
 
 def is_open(conn, cmd):
-    """Nothing came: neither an answer nor the end of the connection."""
+    """Neither an answer nor the end of the connection has arrived."""
     return not cmd.is_done and not conn.is_readable(0)
 
 
 def formats(t, tgt, host, conn, slow, debt):
-    """Beside a neighbour of another subsystem that owes data, and one's own that does."""
+    """Format while a host of another subsystem and the same host owe data."""
     own = owing(conn, FILE, 0)
     cmd = host.admin.do(FORMAT, nsid=FILE, cdw10=1 << 9)
     t.status(cmd, n.OK, 'Format beside a host of another subsystem that owes data', SPEC)
     t.ok(is_open(slow, debt), 'which owes it still', SPEC)
-    # It was judged again before the Format had ended, or after it.
+    # The write was judged again before or after the end of the Format.
     status = pay(conn, own).status
     t.ok(status in (n.OK, FORMAT_IN_PROGRESS), 'a write that began before is judged again', SPEC)
     t.eq(bytes(conn.read(FILE, 0, 1).data), b'\x55' * 512 if status == n.OK else bytes(512),
@@ -80,7 +79,7 @@ def formats(t, tgt, host, conn, slow, debt):
 
 
 def format_mapped(t, tgt, host):
-    """Data that goes straight into memory media: the connection that holds it is closed."""
+    """Data is received directly into memory media: Format closes the connection that holds the granule."""
     conn = host.queue(2)
     owing(conn, MEM, 0, begun=1000)
     cmd = host.admin.submit(FORMAT, nsid=MEM, cdw10=1 << 9)
@@ -90,10 +89,10 @@ def format_mapped(t, tgt, host):
 
 
 def format_hung(t, tgt, host):
-    """A command that the medium does not give back: the Format fails, the namespace stays."""
+    """The medium does not complete a command: the Format fails, the namespace stays."""
     conn = host.queue(4)
     hung = conn.rw(n.WRITE, HUNG, 8, 1, 512, b'\x66' * 512)
-    conn.do(n.FLUSH, FILE)  # answered: the write before it is with the medium
+    conn.do(n.FLUSH, FILE)  # answered: the medium has the write before it
     cmd = host.admin.submit(FORMAT, nsid=HUNG, cdw10=1 << 9)
     other = host.queue(5)
     refused = target.poll(lambda: other.read(HUNG, 0, 1).status == FORMAT_IN_PROGRESS)
@@ -115,7 +114,9 @@ def ana(t, tgt, conn, slow, debt):
 
 
 def refused_meanwhile(t, tgt, host, conn):
-    """Writes that are refused for a while, while their data is awaited: what is in force when it comes decides."""
+    """
+    Writes are refused for a while, while their data is awaited: the state when the data arrives decides.
+    """
     moved, shut = owing(conn, FILE, 192), owing(conn, POOR, 192)
     own = owing(conn, LONG, 0)
     change_ns(tgt, POOR, read_only=True)
@@ -138,7 +139,7 @@ def change_ns(tgt, nsid, **fields):
 
 
 def rights(t, tgt, conn):
-    """What is taken from a host while it owes data."""
+    """A host loses a right while it owes data."""
     own = owing(conn, FILE, 128)
     change_ns(tgt, FILE, read_only=True)
     t.status(pay(conn, own), n.WRITE_PROTECTED, 'protected while its data was on the way', SPEC)
@@ -155,7 +156,7 @@ def has_open(tgt, name):
 
 
 def removal(t, tgt, conn, slow, debt):
-    """A file that is removed is let go of, whoever owes data under the former configuration."""
+    """A removed namespace's file is closed although a host of the former configuration owes data."""
     own = owing(conn, POOR, 0)
     t.ok(has_open(tgt, 'poor'), 'the file of a namespace is open', SPEC)
 
@@ -170,7 +171,9 @@ def removal(t, tgt, conn, slow, debt):
 
 
 def pay_rest(conn, cmd):
-    """The rest of a PDU that has begun, and of a transfer whose first half has come as a PDU of its own."""
+    """
+    Sends the rest of a partly sent PDU, or the second half of a transfer whose first half was a whole PDU.
+    """
     if hasattr(cmd, 'rest'):
         conn.send(cmd.rest)
     else:
@@ -180,7 +183,7 @@ def pay_rest(conn, cmd):
 
 
 def half_paid(conn, nsid, lba):
-    """A write of which the first half has come: one inside a PDU, one between two."""
+    """Yields writes whose first half has been sent: inside a PDU, and as a whole PDU."""
     inside, between = owing(conn, nsid, lba, begun=BYTES // 2), None
     yield 'inside a PDU', inside
     between = owing(conn, nsid, lba)
@@ -194,7 +197,9 @@ def keys(own, other):
 
 
 def fenced(t, tgt, conn, nsid, what, action, want):
-    """A host that has sent half of its data is preempted: nothing of the rest lands once that was answered."""
+    """
+    A host that has sent half of its data is preempted: none of the rest is written after that is answered.
+    """
     victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
     theirs = victim.queue(1)
     for where, cmd in half_paid(theirs, nsid, 0):
@@ -215,8 +220,10 @@ def fenced(t, tgt, conn, nsid, what, action, want):
 
 
 def preemption(t, tgt, host, conn):
-    """Preempt and Abort where nobody holds a reservation, which would keep the host away: the end of its commands is all
-    that is asked for, and one that has begun to send into memory media ends with its connection."""
+    """
+    Preempt and Abort where no reservation refuses the victim's commands: they must end. A command that has begun
+    to receive into memory media ends with its connection.
+    """
     victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
     theirs = victim.queue(1)
     t.status(conn.do(REGISTER, MEM, data=keys(0, 1)), n.OK, 'register', SPEC)
@@ -229,7 +236,7 @@ def preemption(t, tgt, host, conn):
 
 
 def acquired(t, tgt, conn, nsid):
-    """Commands that wait for their data while somebody acquires: a read is none of them, a Compare is."""
+    """Another host acquires Exclusive Access while a write and a Compare wait for data: both are refused."""
     victim = tgt.host(NQN_A, hostnqn=HOST_B, hostid=bytes(range(16)))
     theirs = victim.queue(1)
     conn.put(nsid, 0, b'\x77' * BYTES)
@@ -247,7 +254,7 @@ def acquired(t, tgt, conn, nsid):
 
 
 def mapped_rights(t, tgt, host, conn):
-    """What is taken from a host while its data goes straight into memory media."""
+    """A host loses a right while its data is received directly into memory media."""
     theirs = host.queue(6)
     for what, taken, given, want in (('protected', {'read_only': True}, {'read_only': False}, n.WRITE_PROTECTED),
                                      ('hidden', {'hidden_from': [n.HOST_NQN]}, {'hidden_from': []}, n.INVALID_FIELD)):
@@ -265,7 +272,7 @@ def mapped_rights(t, tgt, host, conn):
 
 
 def grown(t, tgt, host, conn):
-    """More memory is no reason to stop a write."""
+    """Growing a memory namespace does not stop a write."""
     theirs = host.queue(7)
     cmd = owing(theirs, MEM, 0, begun=1000)
     change_ns(tgt, MEM, media='mem:16M,block=512')

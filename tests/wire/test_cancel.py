@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Cancel: one command of a queue, all of a namespace, all of the queue; what it says of those that end
-later; every refusal. NVMe Base 2.1, section 7.1 (TP4097).
+Cancel of one command, of all commands of a namespace, and of a queue; its counts of commands that end later;
+every refusal. NVMe Base 2.1, section 7.1 (TP4097).
 """
 
 
@@ -30,7 +30,7 @@ def slow(conn, nsid=SLOW, lba=0):
 
 
 def counts(cmd):
-    """Aborted at once, and deferred."""
+    """Status, number of commands aborted at once, number deferred."""
     return cmd.status, cmd.dw0 & 0xffff, cmd.dw0 >> 16
 
 
@@ -69,14 +69,14 @@ def many(t, host, conn):
 
 
 def steps(t, conn):
-    """Commands of many steps end between two of them."""
+    """A command of many steps ends between two steps."""
     verify = conn.rw(n.VERIFY, SLOW, 0, 2048, 512)
     t.eq(counts(done(conn, verify.cid)), (n.OK, 1, 0), 'Cancel of a Verify', SPEC)
     t.status(verify, n.ABORT_REQUESTED, 'which ends', SPEC)
 
 
 def deferred(t, conn):
-    """A Write whose data is with the host ends when that has come."""
+    """A Write whose data the host owes ends when the data has arrived."""
     conn.put(MEM, 0, bytes(4096))
     write = conn.rw(n.WRITE, MEM, 0, 8, 512, b'\xab' * 4096, way='r2t', is_auto=False)
     conn.wait_r2t(write)
@@ -107,7 +107,7 @@ def refusals(t, host, conn):
 
 
 def aborted(t, host, conn):
-    """An Abort of the same victim and a Cancel: both are answered."""
+    """Abort and Cancel of the same command: both are answered."""
     cmd = slow(conn)
     conn.do(n.FLUSH, MEM)
     abort = host.admin.submit(n.ABORT, cdw10=1 | cmd.cid << 16)
@@ -119,7 +119,7 @@ def aborted(t, host, conn):
 
 
 def gone(t, tgt):
-    """A host that leaves while its Cancel waits."""
+    """A host leaves while its Cancel waits."""
     with tgt.host() as host:
         conn = host.queue()
         for i in range(4):

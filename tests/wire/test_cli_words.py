@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The words of the command line, without a target: help of every command by both ways to ask for it,
-suggestions for words that are nearly right, values of options, completions of three shells made
-from the option tables, and what is said when a seccomp profile refuses io_uring.
+The command line without a target: help of every command, asked for in both ways, suggestions for misspelled
+words, values of options, completions of three shells made from the option tables, and the message when a
+seccomp profile refuses io_uring.
 """
 
 import ctypes
@@ -76,7 +76,7 @@ def suggestions(t):
 
 
 def bash_answers(*words):
-    """What bash offers for the last of these words."""
+    """bash's completions for the last of these words."""
     script = 'eval "$(%s completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _weft; printf "%%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run(['bash', '-c', script % target.weft_path(), '-', *words], capture_output=True, text=True,
                           timeout=60)
@@ -108,7 +108,7 @@ def completions(t):
 
 
 def options_agree(t):
-    """Whatever the tables have is explained, and the other way round."""
+    """The help explains every option of the tables and no other."""
     bash = weft('completion', 'bash').stdout
     for command in COMMANDS:
         table = set(re.search(r"^\t\t%s\) words='([^']*)'" % command, bash, re.M).group(1).replace('--', '').split())
@@ -121,7 +121,7 @@ def options_agree(t):
 
 
 def help_fits(t):
-    """What stands beside an option is broken into lines that fit a terminal."""
+    """Descriptions of options are wrapped to the width of a terminal."""
     for command in COMMANDS:
         options = [line for line in weft(command, '--help').stdout.splitlines()
                    if line.startswith(('  -', '      --', ' ' * 28))]
@@ -134,7 +134,7 @@ class Filter(ctypes.Structure):
 
 
 def refuse_io_uring(error):
-    """For preexec_fn: io_uring_setup fails with this error from now on, as container runtimes do it."""
+    """For preexec_fn: makes io_uring_setup fail with this error, as container runtimes do."""
     code = b''.join(struct.pack('HBBI', *row) for row in (
         (0x20, 0, 0, 0),                # load the number of the system call
         (0x15, 0, 1, 425),              # io_uring_setup?

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A namespace that another process serves too: nothing between the two is atomic and neither hears of
-what hosts ask the other for, so that reservations, marks, fused pairs, write protection and labels are
-refused, and Identify says so. The operator is told which members the change does not reach. NVMe Base 2.1, sections 3.4.2 and 8.1.22; NVM Command Set 1.1, section 2.1.4.
+A namespace that another process serves too. The two processes share no atomicity and no host state, so
+reservations, marks of bad blocks, fused pairs, write protection and labels are refused, and Identify shows
+that. Answers to the operator name the members that a change does not reach. NVMe Base 2.1, sections 3.4.2 and
+8.1.22; NVM Command Set 1.1, section 2.1.4.
 """
 
 import tempfile
@@ -50,7 +51,7 @@ def features(t, host):
 
 
 def operator(t, world):
-    """What the operator changes holds for one member, and the answer says which are left."""
+    """An operator's change applies to one member, and the answer names the others."""
     path = '/v1/subsystems/%s/namespaces/1' % target.NQN
     for body, what in (({'write_protect': 'protected'}, 'can write through members without it'),
                        ({'write_protect': 'none'}, 'make it on b too'),
@@ -84,8 +85,10 @@ def test(t, world):
 
 
 def in_flight(t, where):
-    """Writes must not wait in the ring (RWF_NOWAIT); a file system that cannot tell refuses the first ones
-    all at once, and none of them may fail for it."""
+    """
+    Writes must not wait in the ring (RWF_NOWAIT). A file system without RWF_NOWAIT refuses the first writes,
+    all at once; none of them may fail.
+    """
     world = World(start=False, where=where)
     try:
         world['a'].start()

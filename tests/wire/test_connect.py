@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Connect and Disconnect: what is accepted, and every reason to refuse with the parameter named in
-the response (IPO in DW0 15:0, IATTR in bit 16). NVMe Base 2.1, sections 3.3.2.2, 6.3 and 6.4.
+Connect and Disconnect: what is accepted, and every refusal with the parameter in the response (IPO in DW0
+15:0, IATTR in bit 16). NVMe Base 2.1, sections 3.3.2.2, 6.3 and 6.4.
 """
 
 import struct
@@ -17,7 +17,7 @@ FRIEND = 'nqn.2026-11.io.weft:friend'
 IN_DATA = 1 << 16
 LONGEST = 'nqn.2026-11.io.weft:' + 'x' * 203
 
-# name, Connect arguments, status, DW0 (None: not looked at), section
+# name, Connect arguments, status, DW0 (None: not checked), section
 ADMIN_REJECTS = [
     ('RECFMT 1', dict(recfmt=1), n.INCOMPATIBLE_FORMAT, None, 'Base 6.3, RECFMT'),
     ('RECFMT FFFFh', dict(recfmt=0xffff), n.INCOMPATIBLE_FORMAT, None, 'Base 6.3, RECFMT'),
@@ -81,7 +81,7 @@ def admin_rejects(t, tgt):
             t.status(cmd, status, name, spec)
             if dw0 is not None:
                 t.eq(cmd.dw0, dw0, name + ': IPO and IATTR', 'Base 6.3, Connect response')
-            # The queue is still to be created: another Connect may follow.
+            # The queue does not exist yet: another Connect may follow.
             t.status(conn.connect(target.NQN), n.OK, name + ': a right Connect may follow',
                      'Base 6.3')
 
@@ -109,7 +109,7 @@ def flow_control(t, tgt):
 
 
 def sequence(t, tgt):
-    """What may not be the first command, and what may not be the second. Base 3.3.2.2."""
+    """Commands that may not be first, and commands that may not be second. Base 3.3.2.2."""
     first = [
         ('Identify', lambda c: c.identify(1)),
         ('Get Log Page', lambda c: c.get_log(2, 512)),

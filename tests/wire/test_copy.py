@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Copy: one and many source ranges, within a namespace and between namespaces (descriptor formats 0h
-and 2h), its limits, every refusal, failures in the middle, and Aborts. NVM Command Set 1.1, section
+and 2h), its limits, every refusal, failures of a later range, and Aborts. NVM Command Set 1.1, section
 3.3.2; Host Behavior Support: NVMe Base 2.1, section 5.1.25.1.14.
 """
 
@@ -67,7 +67,7 @@ def within(t, conn):
 
 
 def many(t, conn):
-    """As many ranges as MSRC says, each its own length, out of order."""
+    """Copies the maximum number of ranges (MSRC), of different lengths, out of order."""
     data = n.pattern(512 * 2048, 9)
     for i in range(2):
         conn.put(FILE, 1024 * i, data[i * 512 * 1024:(i + 1) * 512 * 1024])
@@ -114,7 +114,7 @@ def identity(t, host):
 
 
 def overlap(t, host, conn):
-    """Copied onto itself, a range reads as it was: in format 0h this is not refused."""
+    """A range copied onto itself is read as it was before: format 0h allows it."""
     for nsid, name in ((MEM, 'memory'), (FILE, 'a file')):
         for source, dest in ((0, 100), (100, 0), (0, 1), (1, 0), (50, 50)):
             data = n.pattern(512 * 900, 17 + dest)
@@ -134,14 +134,14 @@ def overlap(t, host, conn):
 
 
 def model_copy(blocks, dest, ranges):
-    """What must be there afterwards: range behind range, each as it was when its turn came."""
+    """The expected blocks: ranges one after another, each read when its turn comes."""
     for lba, count in ranges:
         blocks[dest:dest + count] = blocks[lba:lba + count]
         dest += count
 
 
 def overlap_many(t, conn):
-    """Several ranges, of which each overlaps its own destination in its own way."""
+    """Several ranges, each overlapping its destination in a different way."""
     size = 2048
     rows = [
         ('down, then up', 300, [(500, 600), (600, 700)]),
@@ -251,7 +251,7 @@ def across(t, host, conn):
 
 
 def masked(t, tgt, host, conn):
-    """A namespace that a host does not see is no source for it; for one that does, it is."""
+    """A hidden namespace is refused as a source; a visible one is accepted."""
     enable(host, 1 << 2)
     cmd = done(conn, MEM, 50, [entry(0, 1, MEM), entry(0, 1, HIDDEN)], 2)
     t.eq((cmd.status, cmd.dnr, cmd.dw0), (n.INACTIVE_NS, 1, 0), 'a source that is masked', SPEC)
@@ -268,7 +268,7 @@ def masked(t, tgt, host, conn):
 
 
 def reserved(t, tgt, host, conn):
-    """Reservations hold for the sources as for Reads, for the destination as for Writes."""
+    """Reservations apply to the sources as for Reads, to the destination as for Writes."""
     enable(host, 1 << 2)
     spec = 'Base 8.1.22'
     with tgt.host(hostnqn=OTHER_NQN, hostid=OTHER_ID) as other:
@@ -276,7 +276,7 @@ def reserved(t, tgt, host, conn):
         key = struct.pack('<QQ', 0, 0x77)
         held = struct.pack('<QQ', 0x77, 0)
         queue.do(REGISTER, FILE, data=key)
-        # type 1, Write Exclusive: others may read; type 2, Exclusive Access: they may not
+        # type 1, Write Exclusive: others may read; type 2, Exclusive Access: others may not read
         for kind, source in ((1, n.OK), (2, RESERVATION_CONFLICT)):
             cmd = queue.do(ACQUIRE, FILE, data=held, cdw10=kind << 8)
             t.status(cmd, n.OK, 'another host holds reservation type %d' % kind, spec)
@@ -320,7 +320,7 @@ def aborts(t, host, conn):
 
 
 def crowd(t, host, conn):
-    """More Copies at once than there are buffers for: they wait, and none is lost."""
+    """More Copies at once than buffers: they wait, and all complete."""
     data = n.pattern(512 * 64, 3)
     conn.put(FILE, 0, data)
     cmds = [copy(conn, FILE, 64 * (i + 1), [entry(0, 64)]) for i in range(100)]

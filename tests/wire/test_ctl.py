@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The program `weft ctl` against a live target: every command for people and as JSON, dry runs, the
-generation, what it says when something is wrong, and its exit status: 0 done, 1 failed, 2 wrong
-usage.
+`weft ctl` against a live target: output of every command as text and as JSON, dry runs, the generation, error
+messages, and exit statuses: 0 done, 1 failed, 2 wrong usage.
 """
 
 import json
@@ -260,7 +259,7 @@ def mistakes(t, ctl, tgt):
 
 
 def odd_server(t, ctl, answer, name, text):
-    """Something else than a target listens there."""
+    """Runs weft ctl against a server that is not a target."""
     with socket.socket() as server:
         server.bind(('127.0.0.1', 0))
         server.listen()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Cross-Controller Reset (38h) within one target: who may ask for whom, every status, the logs 1Eh and
-1Fh with their notices, and the promise behind it: when a reset is said to be done, nothing of the
-controller reaches the medium any more. NVMe Base 2.3, Rapid Path Failure Recovery (TP8028).
+Cross-Controller Reset (38h) within one target: who may reset whom, every status, the logs 1Eh and 1Fh with
+their notices, and the guarantee: after a reset is reported done, no command of the controller reaches the
+medium. NVMe Base 2.3, Rapid Path Failure Recovery (TP8028).
 """
 
 import select
@@ -28,7 +28,7 @@ OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
 
 
 class Instance:
-    """What a host must know of a controller to have it reset."""
+    """The identity of a controller, as a host needs it for a reset."""
 
     def __init__(self, host):
         page = bytes(host.admin.identify(1).data)
@@ -146,13 +146,13 @@ def idle(t, tgt):
 
 
 def cancelled(t, tgt):
-    """Commands that the medium would keep for an hour, and writes that have not begun."""
+    """Commands that the medium would hold for an hour, and writes that have not begun."""
     host = tgt.host()
     host.queue().put(FAST, 0, OLD)
     other, who = victim(tgt)
     conn = other.queue()
     for i in range(8):
-        conn.rw(n.WRITE, SLOW, i % 2 * 8, 8, 512, NEW)  # some with the medium, some in line
+        conn.rw(n.WRITE, SLOW, i % 2 * 8, 8, 512, NEW)  # some at the medium, some behind them
     owed = conn.rw(n.WRITE, FAST, 0, 8, 512, NEW, way='r2t', is_auto=False)
     conn.wait_r2t(owed)
     conn.send(conn.h2cdata(owed.cid, owed.r2ts[0].ttag, 0, NEW[:1024], last=False))
@@ -173,14 +173,14 @@ def cancelled(t, tgt):
 
 
 def slow(t, tgt):
-    """A medium that lets go of nothing: the end is told by the log and a notice."""
+    """The medium completes nothing: the log and a notice report the end."""
     host, third = tgt.host(), tgt.host()
     other, who = victim(tgt)
     conn = other.queue()
     host.admin.set_feature(0x0b, 3 << 20)
     aer = host.admin.submit(n.AER)
     conn.rw(n.WRITE, STUCK, 0, 8, 512, NEW)
-    conn.rw(n.WRITE, STUCK, 0, 8, 512, OLD)  # in line behind it
+    conn.rw(n.WRITE, STUCK, 0, 8, 512, OLD)  # waits behind it
     conn.do(n.FLUSH, FAST)
     start = time.monotonic()
     cmd = reset(host, who)
@@ -207,7 +207,7 @@ def slow(t, tgt):
 
 
 def gone_last(t, tgt):
-    """However a controller is lost: it is gone after its last command has left the medium."""
+    """However a controller is lost, it ends after its last command has left the medium."""
     for name, kato_ms in (('connection lost', 0), ('keep alive expired', 300)):
         host = tgt.host()
         host.queue().put(STUCK, 16, bytes(4096))
@@ -232,7 +232,7 @@ def gone_last(t, tgt):
 
 
 def too_slow(t, tgt):
-    """A medium that takes longer than CQT: the promise is broken, and that is said."""
+    """A medium that takes longer than CQT breaks the guarantee; the log reports that."""
     (other, who), = busy_victims(tgt, 1)
     other.close()
     t.ok(tgt.wait_log('controller %d: its last command ended ' % who.cntlid),
@@ -240,8 +240,10 @@ def too_slow(t, tgt):
 
 
 def busy_victims(tgt, count, nsid=LONG):
-    """Those with a read under way, for which others do not wait in line, that cannot be
-    cancelled. It begins when all are there."""
+    """
+    Controllers with a read that is at the medium and cannot be cancelled; reads do not wait for each other.
+    Returns when all reads have begun.
+    """
     victims = [victim(tgt) for _ in range(count)]
     conns = [other.queue() for other, _ in victims]
     for conn in conns:
@@ -275,7 +277,7 @@ def aborted(t, tgt):
     (other, who), = busy_victims(tgt, 1)
     cmd = ask(host, who, send=False)
     abort = host.admin.submit(n.ABORT, cdw10=cmd.cid << 16, send=False)
-    host.admin.send(cmd.wire + abort.wire)  # together: a busy machine does not come between them
+    host.admin.send(cmd.wire + abort.wire)  # one send, so that nothing runs between the two
     host.admin.wait(cmd)
     answer = host.admin.wait(abort)
     t.eq((answer.dw0 & 1, cmd.status), (0, n.ABORT_REQUESTED), 'Abort of a held reset', SPEC)
@@ -287,7 +289,7 @@ def aborted(t, tgt):
 
 
 def asker_goes(t, tgt):
-    """However the one that asked leaves, the reset goes on and nothing is left over."""
+    """However the requesting host leaves, the reset completes and leaves nothing behind."""
     for name, leave in (('connection lost', lambda host: host.close()),
                         ('CC.EN', lambda host: host.admin.set_property(n.CC, 0)),
                         ('another reset', None)):
@@ -296,7 +298,7 @@ def asker_goes(t, tgt):
             me = Instance(host)
             (other, who), = busy_victims(tgt, 1, LINGER)
             ask(host, who)
-            host.admin.do(n.KEEP_ALIVE)  # answered: the one before it has arrived
+            host.admin.do(n.KEEP_ALIVE)  # answered: the reset before it has arrived
             if leave:
                 leave(host)
             else:

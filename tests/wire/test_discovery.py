@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The discovery service: its controller, what that refuses, and the discovery log as each host sees
-it on each port. NVMe Base 2.1, sections 3.1.2.3, 5.1.12.3.1 and 8.3.
+The discovery service: its controller, what the controller refuses, and the discovery log for each host on
+each port. NVMe Base 2.1, sections 3.1.2.3, 5.1.12.3.1 and 8.3.
 """
 
 import struct
@@ -134,14 +134,14 @@ def controller(t, tgt):
 
 
 def plain_cc(t, tgt):
-    """Entry sizes of I/O queues mean nothing to a discovery controller."""
+    """A discovery controller ignores the entry sizes of I/O queues in CC."""
     with tgt.host(n.DISCOVERY_NQN, enable=False) as host:
         t.eq(host.admin.enable(1) & 3, 1, 'CC.EN alone enables a discovery controller',
              'Base 3.1.4.5, IOSQES')
 
 
 def well_known_port(t):
-    """Port 8009 besides the listeners, on an address that nothing else uses."""
+    """Port 8009 in addition to the listeners, on an otherwise unused address."""
     address = '127.98.7.6'
     port = target.free_port(address)
     config = target.config_of(port, ports=[{'id': 1, 'address': address, 'service': str(port)}])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Foreign text: whatever a hostile target or host says reaches a terminal, a log and the audit escaped.
-A target whose every name is full of escape sequences is asked by every sub-command that prints what a
-target says; a host sets such a label, and connects under such a name. Only printable text and the
-newlines of the program itself may come out; JSON stays JSON.
+Foreign text: strings from a hostile target or host reach a terminal, a log and the audit escaped. Every
+sub-command that prints such strings queries a target whose names are full of escape sequences; a host sets
+such a label and connects under such a name. Only printable text and the program's own newlines may come out;
+JSON stays JSON.
 """
 
 import json
@@ -22,7 +22,7 @@ from tap import Tap
 # separator, a hidden tag, and bytes that are not UTF-8.
 EVIL = ('\x1b]0;owned\x07\x1b[2J\nforged: line\r\x9b31m\x7f\u202eltr\u2066\u2028\u200b\U000e0041'
         .encode() + b'\xff\xfe\xc3(')
-EVIL_UTF8 = EVIL[:-4]  # where a name must be UTF-8
+EVIL_UTF8 = EVIL[:-4]  # for names that must be UTF-8
 FORGED = 'forged: line'
 
 
@@ -31,7 +31,7 @@ def evil_field(size, start=b'', text=EVIL):
 
 
 def spoil(pdu, what):
-    """Names of the controller and of the discovery log are EVIL."""
+    """Puts EVIL into the names of the controller and of the discovery log."""
     data = pdu[3]  # PDO
     if what == (0x06, 1):
         pdu[data + 4:data + 24] = evil_field(20)
@@ -50,7 +50,7 @@ def spoil(pdu, what):
 
 
 def bad_characters(data, newlines=None):
-    """What a terminal would act on; `newlines`: how many there may be."""
+    """Why the output is not safe for a terminal, or None."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -69,7 +69,7 @@ def run(*args):
 
 
 def shown(t, name, done, needs=None):
-    """Both outputs are printable, and hold what was said in an escaped form."""
+    """Both outputs are printable and contain the name in escaped form."""
     for stream, data in (('stdout', done.stdout), ('stderr', done.stderr)):
         why = bad_characters(data)
         t.ok(why is None, '%s: %s is printable' % (name, stream), why=why)
@@ -107,7 +107,7 @@ def host_side(t, tgt):
         if name.endswith('json') and done.returncode == 0:
             with t.guard(name + ': is JSON'):
                 json.loads(done.stdout)
-    # Names that the person typed come back in messages.
+    # Messages repeat names that the user typed.
     text = os.fsdecode(EVIL_UTF8.replace(b'\0', b''))
     for args in (('identify', *at, '-n', text), ('discover', '-a', text), (text,),
                  ('ctl', '--state', text, 'status'), ('serve', '--ns', 'file:' + text, '--check'),

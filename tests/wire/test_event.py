@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Asynchronous events: requests and their limit, changes of namespaces, ANA states and the discovery
-log by a new configuration, what masks a notice and what unmasks it. NVMe Base 2.1, sections 5.1.2,
-5.1.12 (RAE), 5.1.25.1.5; ANA: section 8.1.1.
+Asynchronous events: requests and their limit; changes of namespaces, ANA states and the discovery log by a
+new configuration; what masks and unmasks a notice. NVMe Base 2.1, sections 5.1.2, 5.1.12 (RAE), 5.1.25.1.5;
+ANA: section 8.1.1.
 """
 
 import struct
@@ -42,7 +42,7 @@ def set_ana(state):
 
 
 def nothing_came(conn, cmd):
-    """Whatever was to be sent before the answer to this command has been sent."""
+    """True when the event request is still held after a later command was answered."""
     conn.do(n.KEEP_ALIVE)
     return not cmd.is_done
 
@@ -172,7 +172,7 @@ def discovery(t, tgt):
 
 
 def removal(t, tgt):
-    """A subsystem that goes takes its controllers along; the others stay."""
+    """Removing a subsystem ends its controllers; the others stay."""
     with tgt.host('nqn.2026-11.io.weft:second') as gone, tgt.host() as stays:
         tgt.reload(lambda config: config['subsystems'].pop())
         t.ok(gone.admin.wait_closed(), 'the subsystem is removed: its connections end',

@@ -253,7 +253,7 @@ def write_protect(t, tgt):
 
 
 def restarted(t, tgt):
-    """What is of a namespace is kept; what lasts until the power cycle is not."""
+    """Features of a namespace survive a restart; features valid until a power cycle do not."""
     spec = 'Base 5.1.25.1.30'
     with tgt.host() as host:
         text = b'kept'.ljust(256, b'\0')
@@ -285,7 +285,7 @@ def reset(t, tgt):
              'and the timestamp begins anew', spec)
 
 
-# Select 3: bit 0 can be saved, bit 1 is of a namespace, bit 2 can be changed.
+# Select 3: bit 0 saveable, bit 1 namespace specific, bit 2 changeable.
 CAPABILITIES = {1: 4, 2: 4, 4: 4, 5: 2, 6: 0, 7: 4, 8: 4, 9: 0, 10: 4, 11: 4, 14: 4, 15: 4, 0x16: 4,
                 0x1f: 7, 0x81: 0, 0x82: 6, 0x83: 7, 0x84: 7}
 

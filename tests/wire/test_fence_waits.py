@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A command that has not begun is judged by the reservation of when it begins, whatever it waits for: a
-buffer, blocks that another command holds, the other half of a fused pair, its data across a Format or
-an ANA transition. What keeps the commands waiting is another command on a medium that takes an hour,
-and that is aborted when the reservation has changed. docs/adr/0019, docs/adr/0028.
+A command is judged by the reservation in force when it begins, whatever it waited for: a buffer, blocks held
+by another command, the other half of a fused pair, or its data across a Format or an ANA transition. Another
+command keeps the commands waiting, on a medium that takes an hour. The test aborts that command after it
+changed the reservation. docs/adr/0019, docs/adr/0028.
 """
 
 import os
@@ -44,7 +44,10 @@ def clear(t, conn, nsid):
 
 
 def arrived(conn):
-    """A later command on the same queue was answered: those before it, with their data in the capsule, wait for what they wait for."""
+    """
+    Waits for a later command on the same queue: the commands before it, with data in the capsule, now wait in
+    the target.
+    """
     conn.do(n.FLUSH, MEM)
 
 
@@ -53,14 +56,14 @@ def abort(host, qid, cmd):
 
 
 def copy(conn, nsid, dest, source_nsid, source, blocks=8):
-    """Format 0h of one namespace, 2h of two."""
+    """Copy in format 0h within a namespace, 2h between two."""
     form = 0 if nsid == source_nsid else 2
     entry = struct.pack('<I4xQH4xH8x', 0 if form == 0 else source_nsid, source, blocks - 1, 0)
     return conn.submit(COPY, nsid, data=entry, cdw10=dest, cdw12=form << 8)
 
 
 def pair(conn, nsid, lba, old, new, owes=''):
-    """`owes`: the half whose data is asked for, and not sent by itself."""
+    """A fused pair. `owes`: the half that waits for data that the test sends itself."""
     def half(name):
         return {'way': 'r2t' if owes == name else 'capsule', 'is_auto': False, 'send': False}
     return (conn.rw(n.COMPARE, nsid, lba, 1, 512, old, flags=FIRST, **half('first')),
@@ -68,7 +71,7 @@ def pair(conn, nsid, lba, old, new, owes=''):
 
 
 def ranges(t, holder, victim):
-    """Blocks that are held by a write which takes an hour."""
+    """A write that takes an hour holds the blocks."""
     mine, theirs = holder.queue(1), victim.queue(1)
     mine.put(SOURCE, 0, OLD)
     slow = mine.rw(n.WRITE, HELD, 0, 16, 512, NEW * 2, way='capsule')
@@ -101,7 +104,7 @@ def ranges(t, holder, victim):
 
 
 def copy_source(t, holder, victim):
-    """The source of a Copy is another namespace, whose reservation counts as that of a Read."""
+    """A Copy from another namespace, whose reservation applies as for a Read."""
     mine, theirs = holder.queue(2), victim.queue(2)
     victim.admin.set_feature(0x16, data=bytes(4) + b'\x04'.ljust(508, b'\0'))
     slow = mine.rw(n.WRITE, SOURCE, 0, 8, 512, NEW, way='capsule')
@@ -118,13 +121,13 @@ def copy_source(t, holder, victim):
 
 
 def buffers(t, holder, victim):
-    """More Reads than there are buffers for, on a medium that takes an hour: those behind wait for one."""
+    """More Reads than buffers, on a medium that takes an hour: the last ones wait for a buffer."""
     mine, theirs = holder.queue(3), victim.queue(3, sqsize=127)
     cmds = [theirs.rw(n.READ, FULL, 0, 1024, 512) for _ in range(100)]
     arrived(theirs)
     t.eq([cmd.is_done for cmd in cmds], [False] * 100, '100 large Reads wait', SPEC)
     acquire(t, mine, FULL, EXCLUSIVE_ACCESS)
-    # The first that ends hands its buffer on, and so do all that are refused for it.
+    # The first Read that ends frees its buffer for the next, and so does every refused one.
     abort(victim, 3, cmds[0])
     t.status(theirs.wait(cmds[0]), ABORTED, 'one that had begun ends', SPEC)
     t.status(theirs.wait(cmds[-1]), CONFLICT, 'the last, which waited for a buffer', SPEC)
@@ -139,7 +142,7 @@ def buffers(t, holder, victim):
 
 
 def fused(t, holder, victim, nsid, qid):
-    """One half is there, the other one, or its data, is not."""
+    """A fused pair that waits for its second half, or for the data of one half."""
     mine, theirs = holder.queue(qid), victim.queue(qid)
     for what, owes, kind in [(what, owes, kind) for what, owes in (('its second half', ''), ('data of the first', 'first'),
                                                                   ('data of the second', 'second'))
@@ -157,7 +160,7 @@ def fused(t, holder, victim, nsid, qid):
         else:
             theirs.send(second.wire)
         got = (theirs.wait(first).status, theirs.wait(second).status)
-        # Either half may be the first that is found out, but a Compare only by Exclusive Access.
+        # Either half may be refused first, but a Compare only with Exclusive Access.
         t.ok(got == (FUSED_FAIL, CONFLICT) or kind == EXCLUSIVE_ACCESS and got == (CONFLICT, FUSED_FAIL),
              'namespace %d, a pair that waited for %s, type %d' % (nsid, what, kind), SPEC, why=str(got))
         t.eq(bytes(mine.read(nsid, 512, 1).data), bytes(512), 'nothing was written', SPEC)
@@ -171,7 +174,7 @@ def owing(conn, nsid, lba):
 
 
 def formats(t, holder, victim):
-    """Data that is awaited across a Format, and the reservation before or after that."""
+    """A write waits for its data across a Format, with the reservation before or after the Format."""
     mine, theirs = holder.queue(5), victim.queue(5)
     for is_first in (True, False):
         cmd = owing(theirs, FILE, 1024)
@@ -188,7 +191,7 @@ def formats(t, holder, victim):
 
 
 def barrier(t, tgt, holder, victim):
-    """An ANA transition waits for a command with the medium; the Write that waits for its data beside it began before."""
+    """An ANA transition waits for a command at the medium; a Write that began before waits for its data."""
     mine, theirs = holder.queue(6), victim.queue(6)
     api = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
     cmd = owing(theirs, FULL, 64)
@@ -196,10 +199,10 @@ def barrier(t, tgt, holder, victim):
     arrived(theirs)
     change = threading.Thread(target=lambda: api.put('/v1/ports/1/ana/2', {'state': 'inaccessible'}))
     change.start()
-    acquire(t, mine, FULL, WRITE_EXCLUSIVE)  # by a port of its own
+    acquire(t, mine, FULL, WRITE_EXCLUSIVE)  # through another port
     theirs.answer_r2t(cmd, cmd.r2ts[0])
     status = theirs.wait(cmd).status
-    # How long the transition lets it end well is a matter of time.
+    # Which status comes depends on when the transition displaces the Write.
     t.ok(status in (CONFLICT, n.ANA_INACCESSIBLE, n.ANA_TRANSITION), 'a Write beside an ANA transition', SPEC, why=str(status))
     abort(victim, 6, slow)
     theirs.wait(slow)

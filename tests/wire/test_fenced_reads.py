@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Reads of a memory namespace whose host does not take the data, which leaves straight from the memory:
-once the right to read was taken from that host (Preempt, Preempt and Abort, a mask, its place at the
-subsystem) and the change was answered, nothing that is written later leaves. What had begun to leave
-is what was there at the change, or ends with its connection where there is no buffer for that; the
-rest is refused. docs/adr/0028.
-The time-out for data is an hour here: whatever ends, ends for another reason.
+Reads of a memory namespace that are sent directly from that memory, by a host that does not receive. After
+the host lost its right to read (Preempt, Preempt and Abort, a mask, removal from the subsystem) and the
+change was answered, nothing written later is sent. A read that has begun sends the data as of the change, or
+ends with its connection when no buffer is free to copy it; other reads are refused. docs/adr/0028. The data
+time-out is an hour here: no command ends because of it.
 """
 
 import socket
@@ -22,7 +21,7 @@ REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
 PREEMPT, PREEMPT_AND_ABORT, EXCLUSIVE_ACCESS = 1, 2, 2 << 8
 CONFLICT = (0, 0x83)
 BLOCK = 4096
-CHUNK = 127 * BLOCK  # three are a send, which a socket seldom takes as a whole
+CHUNK = 127 * BLOCK  # three fill one send, which a socket seldom takes as a whole
 READS = 80  # more than the sockets of both sides take
 MEGABYTES = (READS * CHUNK >> 20) + 1
 OLD, NEW = b'o', b'S'
@@ -41,8 +40,10 @@ def fill(conn, byte):
 
 
 class Scene:
-    """The victim has asked for all of the namespace, and takes nothing. The last command of its queue has
-    left a mark: those before it are answered, as far as the target is concerned."""
+    """
+    The victim reads all of the namespace and receives nothing. The mark of the queue's last command shows
+    that the target has answered the commands before it.
+    """
     marks = 0
 
     def __init__(self, t, tgt, cattr):
@@ -62,7 +63,10 @@ class Scene:
              'reads wait for a host that does not take them', SPEC)
 
     def take(self):
-        """How often each status came, what was read with success or before the end, and whether the end came."""
+        """
+        Receives. Returns how often each status came, the data read before the end, and whether the connection
+        ended.
+        """
         statuses, data, is_closed = [], [], False
         try:
             for cmd in self.cmds:
@@ -123,7 +127,7 @@ def hidden(t, tgt, cattr):
 
 
 def grown(t, tgt, cattr):
-    """What takes no right stops no read: whoever reads while another writes may get either."""
+    """A change that takes no right stops no read; a read during a write may return either data."""
     scene = Scene(t, tgt, cattr)
     scene.ask(t)
     change(tgt, MEM, media='mem:%dM,block=%d' % (MEGABYTES + 8, BLOCK))
@@ -148,7 +152,7 @@ def revoked(t, tgt, cattr):
 
 
 def removed(t, tgt, cattr):
-    """The memory is let go of without the end of the connection."""
+    """The memory is released although the connection stays open."""
     scene = Scene(t, tgt, cattr)
     scene.ask(t)
 
@@ -163,7 +167,7 @@ def removed(t, tgt, cattr):
 
 
 def poor(t):
-    """One reactor, whose buffers for this host are all with a medium that takes an hour."""
+    """One reactor whose buffers for this host are all at a medium that takes an hour."""
     tgt = target.Target(reactors=1, limits=LIMITS, subsystems=subsystems(target.namespace(
         SLOW, 'fault:delay:op=read:ms=%d@mem:8M,block=%d' % (LIMITS['data_timeout_ms'], BLOCK))))
     try:
@@ -177,7 +181,7 @@ def poor(t):
         t.eq(fill(scene.mine, NEW), {n.OK}, 'another host writes', SPEC)
         statuses, data, is_closed = scene.take()
         t.eq(data.count(NEW), 0, 'nothing that was written later is read where there is no buffer', SPEC)
-        # Whether the kernel stopped in the middle of a read, which then cannot be copied, is its own affair.
+        # The kernel may have stopped in the middle of a read, which then cannot be copied.
         t.ok(is_closed or set(statuses) == {n.OK, n.INVALID_FIELD}, 'the connection ends, or all is answered', SPEC)
         scene.close()
     finally:

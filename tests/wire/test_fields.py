@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Every field of Command Dwords 2, 3 and 12 to 15 on every command that has blocks: what is asked for
-is done, what means nothing here is ignored, and what asks for something that there is not is
-refused and changes nothing. NVM Command Set 1.1, sections 3.3 and 5.2; NVMe Base 2.1, section 1.8.
+Every field of Command Dwords 2, 3 and 12 to 15 on every command on blocks: supported fields take effect,
+meaningless ones are ignored, requests for unsupported functions are refused and change nothing. NVM Command
+Set 1.1, sections 3.3 and 5.2; NVMe Base 2.1, section 1.8.
 
-Without protection information PRINFO, STC and the tags are ignored. Directives (DTYPE) and command
-extensions (CETYPE: a key per I/O) are not supported: a host that names one must not be told that it
-was done.
+Without protection information PRINFO, STC and the tags are ignored. Directives (DTYPE) and command extensions
+(CETYPE: a key per I/O) are not supported: a command that names one must not succeed.
 """
 
 import os
@@ -53,7 +52,7 @@ def submit(conn, nsid, opcode, cdw12, data, **fields):
 
 
 def good(t, conn, nsid, row, old, new):
-    """Ignored or done: the command succeeds, and does what it does without the field."""
+    """The command succeeds, with the same effect as without the field."""
     name, opcode, bits, _, _ = row
     for field, cdw12, dwords in [(f, v, {}) for f, v in bits.items()] + \
             [(f, 0, d) for f, d in DWORDS.items()]:
@@ -73,7 +72,7 @@ def good(t, conn, nsid, row, old, new):
 
 
 def bad(t, conn, nsid, row, old, new):
-    """Refused for good, and nothing has changed."""
+    """The command is refused with DNR and changes nothing."""
     name, opcode, _, bits, _ = row
     for field, cdw12 in bits.items():
         conn.put(nsid, AT, old)
@@ -84,7 +83,7 @@ def bad(t, conn, nsid, row, old, new):
 
 
 def location(t, host, conn):
-    """The error log tells which byte and bit of the command was wrong. Base 5.1.12.1.2."""
+    """The error log has the byte and bit of the wrong field. Base 5.1.12.1.2."""
     for name, cdw12, want in (('DTYPE', 1 << 20, 50 | 4 << 8), ('CETYPE', 1 << 16, 50)):
         submit(conn, MEM, n.WRITE, cdw12, bytes(BLOCK))
         entry = bytes(host.admin.get_log(1, 64).data)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A host sends more Write Uncorrectable than there is time for. Each is a commit on the control thread. Hosts take turns, what
-is over a bound is refused for a retry, and what nobody wants any more (a connection that is gone, a host that was fenced
-or removed) is not carried out. The control thread stands still while the commands arrive, so that all of
-them wait. docs/adr/0034, NVM Command Set 1.1, section 3.3.7.
+A host sends more Write Uncorrectable than the target can carry out. Each is a commit on the control thread.
+Hosts take turns. Commands above a limit are refused for a retry. Commands of a closed connection or of a
+fenced or removed host are not carried out. The control thread is stopped while the commands arrive, so that
+all of them wait. docs/adr/0034, NVM Command Set 1.1, section 3.3.7.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ INTERRUPTED, INTERNAL, CONFLICT, PREEMPTED = (0, 0x21), (0, 0x06), (0, 0x83), (0
 NSID, OTHER = 1, 2
 A, B = ('nqn.2014-08.org.example:%s' % name for name in 'ab')
 QUEUES, EACH = 10, 120
-PER_HOST = 1024   # that may wait
-RANGES_MAX = 4096  # that marks may make
-FEW = 64           # that may be served before the rest has arrived
-HOLES = 65536      # LBA behind all that the flood marks
+PER_HOST = 1024   # waiting commands at most
+RANGES_MAX = 4096  # ranges of marked blocks at most
+FEW = 64           # served at most before the rest has arrived
+HOLES = 65536      # LBA above all blocks of the flood
 PATIENCE_S = 60
 FOLDER = tempfile.mkdtemp(prefix='weft-wire-flood-')
 
@@ -45,7 +45,7 @@ def mark(conn, lba, nsid=NSID):
 
 
 def flood(conns):
-    """Every second block; returns when all have arrived."""
+    """Marks every second block; returns when all commands have arrived."""
     cmds = [(conn, mark(conn, 2 * (i * EACH + j))) for i, conn in enumerate(conns) for j in range(EACH)]
     for conn in conns:
         conn.do(FLUSH, OTHER)
@@ -53,7 +53,7 @@ def flood(conns):
 
 
 def results(cmds):
-    """How often each status came."""
+    """Count of each status."""
     found = {}
     for conn, cmd in cmds:
         status = conn.wait(cmd, PATIENCE_S).status
@@ -62,7 +62,7 @@ def results(cmds):
 
 
 def bad_count(conn):
-    """How many blocks of the flood are marked."""
+    """Number of blocks of the flood that are marked."""
     count = 0
     for first in range(0, QUEUES * EACH, 100):
         cmds = [conn.submit(n.READ, NSID, read_bytes=512, cdw10=2 * i) for i in range(first, first + 100)]
@@ -72,7 +72,7 @@ def bad_count(conn):
 
 @contextlib.contextmanager
 def healed(tgt):
-    """Whatever happens inside, no reservation and no marked block is left for the next part."""
+    """Removes all reservations and marks at the end, for the next part."""
     try:
         yield
     finally:
@@ -90,7 +90,7 @@ def hole(i):
 
 
 def fill(conn, ranges):
-    """So many ranges of marked blocks, without a commit for each: one range, and holes in it."""
+    """Makes `ranges` ranges of marked blocks without a commit for each: one range with holes."""
     conn.do(n.WRITE_UNCORRECTABLE, NSID, cdw10=HOLES, cdw12=2 * ranges - 2)
     for i in range(0, ranges - 1, 250):
         count = min(250, ranges - 1 - i)
@@ -99,7 +99,7 @@ def fill(conn, ranges):
 
 
 def take_turns(t, tgt):
-    """There is room for few more ranges: whose mark comes late finds none. That of B comes early."""
+    """Few more ranges fit: late marks find no room. The mark of B comes early."""
     with healed(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         conns, qb = a.many_queues(range(1, QUEUES + 1)), b.queue()
         fill(qb, RANGES_MAX - FEW)
@@ -142,7 +142,7 @@ def removed(t, tgt):
 
 
 def gone(t, tgt):
-    """The flood of a host that goes."""
+    """The flooding host disconnects."""
     with healed(tgt), connect(tgt, B) as b:
         qb, other = b.many_queues((1, 2))
         for i in range(3):
@@ -151,7 +151,7 @@ def gone(t, tgt):
                 conns = a.many_queues(range(1, QUEUES + 1))
                 flood(conns)
                 a.close()
-                for conn in (qb, other):  # one on each reactor: both have seen the end of the connections
+                for conn in (qb, other):  # one queue on each reactor: both have seen the connections end
                     for _ in range(10):
                         conn.do(FLUSH, OTHER)
         t.status(qb.wait(mark(qb, HOLES), PATIENCE_S), n.OK, 'another host marks a block')

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Flush with NSID FFFFFFFFh in a subsystem of 10,000 namespaces with a volatile cache: it reaches all of
-them, also those behind one that fails, and holds no reactor for over 1 ms (the reactors count such
-stalls), so that others are served meanwhile. NVMe Base 2.1, section 7.2.
+Flush with NSID FFFFFFFFh in a subsystem of 10,000 namespaces with a volatile cache: it flushes all of them,
+also those after one that fails, and holds no reactor for over 1 ms (the reactors count such stalls). NVMe
+Base 2.1, section 7.2.
 """
 
 import os
@@ -28,7 +28,7 @@ def stalls(tgt):
 
 
 def preemptions(tgt):
-    """How often the kernel has taken the CPU away from a reactor that was not done."""
+    """Number of involuntary context switches of the reactors."""
     count = 0
     for status, in procfs.threads(tgt.process.pid, 'status').values():
         fields = dict(line.split(':', 1) for line in status.splitlines())
@@ -41,8 +41,8 @@ def flush_all(t, tgt):
     with tgt.host() as host:
         conn = host.queue()
         t.status(conn.do(n.FLUSH, ALL), n.OK, 'Flush of %d namespaces' % COUNT, SPEC)
-        # The machine may take the CPU away at any time: one undisturbed try tells. Where none is, no more
-        # callbacks may be long than the kernel has taken the CPU away from reactors.
+        # The kernel may preempt a reactor at any time: one undisturbed try is enough. Without one, no more
+        # callbacks may be long than reactors were preempted.
         held = []
         for _ in range(TRIES):
             before, taken = stalls(tgt), preemptions(tgt)
@@ -95,7 +95,7 @@ def main():
         def run(t, tgt):
             tgt.media = folder
             test(t, tgt)
-        # Made here: the target would sync each of them and the folder.
+        # Made here, because the target would sync each file and the folder.
         for i in range(COUNT):
             with open('%s/%d' % (folder, i), 'wb') as file:
                 file.truncate(4096)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Fused Compare and Write: what both say when it works, when the comparison fails and when either is
-refused, ended or lost; and a counter that several queues on two reactors raise with it, of which no
-step may be lost. NVMe Base 2.1, section 3.4.2; NVM Command Set 1.1, sections 2.1.4 and 3.3.1.
+Fused Compare and Write: statuses of both when the pair succeeds, when the comparison fails, and when either
+is refused, aborted or lost; and a counter that several queues on two reactors increment by pairs without
+losing a step. NVMe Base 2.1, section 3.4.2; NVM Command Set 1.1, sections 2.1.4 and 3.3.1.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ MIB_BLOCKS = 256  # of 4 KiB
 
 
 def pair(conn, nsid, lba, old, new, **kwargs):
-    """Both, one behind the other in one send."""
+    """Submits both commands in one send."""
     block = BLOCK[nsid]
     first = conn.rw(n.COMPARE, nsid, lba, len(old) // block, block, old, flags=FIRST, send=False,
                     **kwargs)
@@ -66,7 +66,7 @@ def works(t, host):
 
 
 def any_order(t, host):
-    """R2Ts of both are answered in either order; the first one does not run before the second."""
+    """The host answers both R2Ts in either order; the Compare runs before the Write."""
     conn = host.queue(1)
     for nsid in (MEM4096, FILE):
         for name, turn in (('the first', 1), ('the second', -1)):
@@ -101,7 +101,7 @@ def sizes(t, host):
 
 
 def refused(t, host):
-    """A row per way to be wrong: (first, second) of (opcode, nsid, lba, blocks, flags)."""
+    """One row per error: (first, second) of (opcode, nsid, lba, blocks, flags)."""
     conn = host.queue(1)
     for nsid in (MEM512, LARGE):
         conn.put(nsid, 8, bytes(1024))
@@ -190,15 +190,15 @@ def aborted(t, host):
             conn.wait_r2t(cmd)
         other = cmds[1 - victim]
         conn.answer_r2t(other, other.r2ts[0])
-        # The answer waits for the end of the command, and that for the data.
+        # The Abort's answer waits for the end of the command, which waits for its data.
         asked = host.admin.submit(n.ABORT, cdw10=1 | cmds[victim].cid << 16)
-        host.admin.identify(1)  # behind it: the queue of its victim is told
+        host.admin.identify(1)  # answered later: the victim's queue has the Abort
         stored(conn, FILE, 40)
         conn.answer_r2t(cmds[victim], cmds[victim].r2ts[0])
         t.eq(tuple(conn.wait(cmd).status for cmd in cmds), want,
              'Abort of a %s whose data is owed' % name, 'Base 5.1.1')
         host.admin.wait(asked)
-    # On a slow medium: a write has the block, the pair waits for it.
+    # On a slow medium a write holds the block, and the pair waits for the block.
     slow = conn.rw(n.WRITE, SLOW, 0, 1, 4096, zero)
     cmds = pair(conn, SLOW, 0, zero, n.pattern(4096))
     target.poll(lambda: abort(host, cmds[0].cid) == (n.OK, 0))
@@ -219,9 +219,10 @@ def trim(conn, nsid, *ranges):
 
 
 def deallocated(t, tgt):
-    """A deallocation never falls between a Compare and its Write, however large it is. The Write
-    takes its time, and the deallocation comes meanwhile from another reactor: it is behind the pair,
-    so the block is deallocated in the end."""
+    """
+    A deallocation never runs between a Compare and its Write, however large it is. The Write is slow, and the
+    deallocation arrives meanwhile on another reactor: it runs after the pair, so the block ends deallocated.
+    """
     spec = 'Base 3.4.2, NVM 3.3.3'
     old, new, zero = n.pattern(4096, 11), n.pattern(4096, 12), bytes(4096)
     rows = (
@@ -239,7 +240,7 @@ def deallocated(t, tgt):
                 with t.guard(what, spec):
                     a.put(nsid, 8, old, 4096)
                     cmds = pair(a, nsid, 8, old, new)
-                    stored(a, nsid, 15 * MIB_BLOCKS)  # behind it: the pair is under way
+                    stored(a, nsid, 15 * MIB_BLOCKS)  # answered later: the pair runs
                     beside = trim(b, nsid, *ranges)
                     t.eq(tuple(a.wait(cmd).status for cmd in cmds), (n.OK, n.OK), what, spec)
                     t.status(b.wait(beside), n.OK, 'and it is done', spec)
@@ -247,7 +248,9 @@ def deallocated(t, tgt):
 
 
 def wait_for_large(t, tgt):
-    """Pairs that wait for a large deallocation, and the other way round: ended early, and lost."""
+    """
+    Pairs that wait for a large deallocation, and the other way round: aborted, and their connection lost.
+    """
     zero = bytes(4096)
     large = (0, 8 * MIB_BLOCKS)
     for name, victim, want in (('first', 0, (n.ABORT_REQUESTED, FUSED_FAIL)),
@@ -284,7 +287,9 @@ def wait_for_large(t, tgt):
 
 
 def lost(t, tgt):
-    """Connections that end at every stage, and a reset: nothing hangs, and the range is free."""
+    """
+    Connections end at every stage of a pair, and by a reset: nothing hangs, and the blocks are released.
+    """
     zero = bytes(4096)
     with tgt.host() as host:
         host.queue(1).put(FILE, 50, zero, 4096)
@@ -292,20 +297,20 @@ def lost(t, tgt):
         for way in ('close', 'reset'):
             host = tgt.host()
             conn = host.queue(1)
-            if stage == 0:  # a first that waits
+            if stage == 0:  # a first command that waits for its second
                 conn.rw(n.COMPARE, FILE, 50, 1, 4096, zero, flags=FIRST)
-            elif stage == 1:  # a first that is owed its data
+            elif stage == 1:  # a first command without its data
                 conn.wait_r2t(conn.rw(n.COMPARE, FILE, 50, 1, 4096, zero, flags=FIRST, way='r2t',
                                       is_auto=False))
-            elif stage in (2, 3):  # both, one without its data
+            elif stage in (2, 3):  # both commands, one without its data
                 cmds = pair(conn, FILE, 50, zero, zero, way='r2t', is_auto=False)
                 for cmd in cmds:
                     conn.wait_r2t(cmd)
                 conn.answer_r2t(cmds[stage - 2], cmds[stage - 2].r2ts[0])
-            elif stage == 4:  # both wait for their range
+            elif stage == 4:  # both wait for their blocks
                 conn.rw(n.WRITE, SLOW, 0, 1, 4096, zero)
                 pair(conn, SLOW, 0, zero, zero)
-            else:  # both are under way
+            else:  # both run
                 pair(conn, SLOW, 0, zero, zero)
             conn.do(n.FLUSH, MEM512) if stage > 1 else None
             if way == 'reset':
@@ -320,7 +325,7 @@ def lost(t, tgt):
 
 
 def changed(t, tgt):
-    """The configuration changes between the two."""
+    """The configuration changes between the two commands."""
     with tgt.host() as host:
         conn = host.queue(1)
         first = conn.rw(n.COMPARE, MEM512, 0, 1, 512, bytes(512), flags=FIRST)
@@ -339,7 +344,7 @@ def changed(t, tgt):
 
 
 def other_medium(t, tgt):
-    """The namespace is another one when the second comes: nothing is written to it."""
+    """The NSID has another namespace when the second command arrives: nothing is written to it."""
     with tgt.host() as host:
         conn = host.queue(1)
         first = conn.rw(n.COMPARE, SWAPPED, 0, 1, 512, bytes(512), flags=FIRST, way='r2t', is_auto=False)
@@ -359,13 +364,13 @@ def other_medium(t, tgt):
 
 
 def raise_counter(conn, nsid, times):
-    """Child: raises the number in a block, by Compare and Write, so many times."""
+    """Child: increments the number in a block `times` times by Compare and Write."""
     block = BLOCK[nsid]
     done = 0
     now = stored(conn, nsid, 1)
     while done < times:
         value, = struct.unpack_from('<Q', now)
-        # Every byte tells the value, so that a torn block equals none.
+        # Every byte depends on the value, so that a torn block equals no value.
         new = struct.pack('<Q', value + 1) + bytes([(value + 1) % 251]) * (block - 8)
         got = both(conn, nsid, 1, now, new)
         if got == (n.OK, n.OK):
@@ -393,7 +398,7 @@ def counter(t, tgt):
                 child.join(60)
             t.eq([child.exitcode for child in children], [0] * 4,
                  'four queues raise a number: namespace %d' % nsid, SPEC)
-            # The children have used up identifiers that this process does not know of.
+            # The children have used CIDs that this process does not know of.
             value, = struct.unpack_from('<Q', stored(conns[0], nsid, 1))
             t.eq(value, 4 * times, 'and no step is lost: namespace %d' % nsid, SPEC)
 

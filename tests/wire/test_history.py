@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Former generations: which are kept, what each was, and the return to one. A rollback is a change:
-it can be tried, has an audit row, a generation of its own and is whole or not at all; namespaces
-come back with their identities and their data, and what could not have its data is refused.
+Former generations: which are kept, their documents, and the rollback to one. A rollback is a change: it has a dry
+run, an audit entry and its own generation, and is applied as a whole or not at all. Namespaces come back with
+their identities and data; a rollback that cannot restore a namespace's data is refused.
 """
 
 import os
@@ -50,7 +50,7 @@ def refused(t, api, number, text, name):
 
 
 def kept(t, api):
-    """Every generation that is listed can be read as it was."""
+    """Every listed generation can be read as it was."""
     seen = {generation(api): config(api)}
     for i in range(40):
         t_answer = api.patch(SUB, {'model': 'model %d' % i})
@@ -99,7 +99,7 @@ def back(t, api):
 
 
 def data(t, api, tgt):
-    """Removed, and back with identity and data."""
+    """A removed namespace comes back with its identity and data."""
     path = os.path.join(tgt.folder, 'back.img')
     api.post(SUB + '/namespaces', {'nsid': 60, 'media': 'file:%s,size=1M,block=512' % path})
     ns, first = namespaces(api)[60], generation(api)
@@ -121,7 +121,7 @@ def data(t, api, tgt):
     os.rename(path, path + '.away')
     refused(t, api, first, 'No such file', 'an image that is gone')
     t.ok(not os.path.exists(path), 'and none is made in its place')
-    # Another namespace on a file of the same name: its data is not the former one's.
+    # Another namespace has a file of the same name, which does not hold the former one's data.
     api.post(SUB + '/namespaces', {'nsid': 61, 'media': 'file:%s,size=1M,block=512' % path})
     refused(t, api, first, 'has been used by ' + namespaces(api)[61]['uuid'],
             'an image that another namespace has')
@@ -136,7 +136,7 @@ CONFLICT, UNRECOVERED = (0, 0x83), (2, 0x81)
 
 
 class Fenced:
-    """A namespace with a reservation that persists, a host that it keeps away, and a block that is marked bad."""
+    """A namespace with a persistent reservation, a host excluded by the reservation, and a block marked bad."""
 
     HOLDER, OTHER = 'nqn.2026-11.io.weft:holder', 'nqn.2026-11.io.weft:other'
 
@@ -170,7 +170,7 @@ def kept_of(api):
 
 
 def fences(t, api, tgt):
-    """What was fenced stays fenced while its namespace is away, until its data are given up."""
+    """Reservation and marks of a removed namespace stay until its data is given up."""
     path = os.path.join(tgt.folder, 'fenced.img')
     api.post(SUB + '/namespaces', {'nsid': 70, 'media': 'file:%s,size=1M,block=512' % path})
     ns, first, whole = namespaces(api)[70], generation(api), config(api)
@@ -227,7 +227,7 @@ def fences(t, api, tgt):
 
 
 def deleted(t, api, tgt):
-    """With the data goes what was kept of them: a new file under the same UUID has none of it."""
+    """Deleting the data deletes what was kept of it: a new file under the same UUID has no reservation or mark."""
     folder = os.path.join(tgt.folder, 'pool')
     t.eq(api.patch(SUB, {'pool': {'folder': folder, 'capacity': '16M'}}).status, 200, 'a pool')
     t.eq(api.patch(SUB, {'rights': {'any': ['label', 'namespaces']}}).status, 200, 'and who may use it')
@@ -266,7 +266,10 @@ def deleted(t, api, tgt):
 
 
 def late(t, api, tgt):
-    """A write that makes a bad block good ends after its namespace was removed: what is kept under the UUID by then is not its own."""
+    """
+    A write that heals a bad block ends after its namespace was removed: it must not change what is kept under the
+    UUID by then.
+    """
     path = os.path.join(tgt.folder, 'late.img')
     plain = 'file:%s,size=1M,block=512' % path
     slow = 'fault:stuck:op=write:count=1:ms=3000@' + plain
@@ -275,7 +278,7 @@ def late(t, api, tgt):
     api.delete(SUB + '/namespaces/95')
 
     def begin():
-        """Blocks 8 and 16 are marked, and a write to 8 is with the medium for 3 s."""
+        """Marks blocks 8 and 16; the medium holds a write to block 8 for 3 s."""
         answer = api.post(SUB + '/namespaces', {'nsid': 95, 'media': slow, 'uuid': uuid})
         t.eq(answer.status, 201, 'added', SPEC)
         host = tgt.host()
@@ -323,7 +326,7 @@ def late(t, api, tgt):
 
 
 def told(t, api, tgt):
-    """A dry run, a change, the history and the audit say what becomes of reservations and marks."""
+    """A dry run, a change, the history and the audit report what happens to reservations and marks."""
     path = os.path.join(tgt.folder, 'told.img')
     name = 'namespace %s/90' % target.NQN
 
@@ -358,7 +361,7 @@ def told(t, api, tgt):
 
 
 def swapped(t, api, tgt):
-    """A UUID comes back with the file that it had, whatever its name is by now, and with no other one."""
+    """A UUID comes back only with its former file, whatever the file's name is now."""
     a, b = (os.path.join(tgt.folder, name) for name in ('a.img', 'b.img'))
     for nsid, path in ((80, a), (81, b)):
         api.post(SUB + '/namespaces', {'nsid': nsid, 'media': 'file:%s,size=1M,block=512' % path})
@@ -409,7 +412,7 @@ def swapped(t, api, tgt):
         t.ok(add(nsid, was[nsid]['media'], was[nsid]['uuid']).status in (200, 201), 'the names are as they were: %d comes back' % nsid, SPEC)
     has(80, 80, 'with the data of 80')
     has(81, 81, 'with the data of 81')
-    # Missing, and in its place one that is made anew, a copy, or the present file of another namespace.
+    # The file is missing; in its place is a new file, a copy, or the file of another namespace.
     remove(80)
     os.rename(a, a + '.t')
     add_refused(was[80]['media'], 'a file that is missing')
@@ -443,7 +446,7 @@ def sizes(t, api, tgt):
 
 
 def memory(t, api):
-    """Memory that was given up comes back empty, and so as another namespace."""
+    """Removed memory comes back empty, and therefore as another namespace."""
     api.post(SUB + '/namespaces', {'nsid': 63, 'media': 'mem:1M', 'uuid':
                                    '6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e3f'})
     api.post(SUB + '/namespaces', {'nsid': 64, 'media': 'mem:1M'})
@@ -517,7 +520,7 @@ def ctl(t, api, tgt):
 
 
 def hosts(t, api, tgt):
-    """A host with the right to set labels does so often: the operator's generations and audit stay."""
+    """A host with the right to set labels sets many: the operator's generations and audit entries stay."""
     operators = [e['generation'] for e in api.get('/v1/history').json['history']]
     api.patch(SUB, {'model': 'before the labels'})
     first, was = generation(api), config(api)

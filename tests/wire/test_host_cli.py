@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The host side on the command line against a live target: weft discover, identify, perf and info.
-Human and JSON output, exit statuses, texts of errors that name the thing and the remedy, the
-progress line on a terminal, and a verification that finds data which somebody else overwrote.
+The host side on the command line against a live target: weft discover, identify, perf and info. Text and JSON
+output, exit statuses, error messages that name cause and remedy, the progress line on a terminal, and a
+verification that finds data overwritten by another program.
 """
 
 import json
@@ -39,7 +39,7 @@ def discover(t, tgt):
 
 
 class ChangingLog(threading.Thread):
-    """Between host and target: the second discovery log header tells another generation."""
+    """A proxy that changes the generation in the second discovery log header."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -121,7 +121,7 @@ def progress(t, tgt):
             while piece := os.read(ours, 4096):
                 shown += piece
         except OSError:
-            pass  # the other end is closed: Linux says EIO
+            pass  # the other end is closed: Linux returns EIO
         process.communicate(timeout=30)
     os.close(ours)
     t.ok(b'IOPS' in shown and b'\r' in shown, 'perf: progress on a terminal', why=shown)

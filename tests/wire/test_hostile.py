@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Hosts that hurry, stall or go away in the middle: data before its R2T, commands before Connect in one
-run, an Abort whose victim loses its connection, a reset in the middle of a shutdown, a host that
-does not read while the target ends. The target answers or ends the connection, and lives on.
-NVMe/TCP Transport 1.1, sections 3.3 and 3.5; NVMe Base 2.1, sections 3.5, 3.6, 5.1.1 and 6.3.
+Hosts that hurry, stall or leave: data before its R2T, commands before Connect in one send, an Abort whose victim
+loses its connection, a reset during a shutdown, a host that does not receive while the target stops. The target
+answers or closes the connection, and goes on. NVMe/TCP Transport 1.1, sections 3.3 and 3.5; NVMe Base 2.1,
+sections 3.5, 3.6, 5.1.1 and 6.3.
 """
 
 import struct
@@ -24,7 +24,7 @@ SLOW_READ = 'fault:delay:op=read:ms=700@mem:16M,block=4096'
 def early_data(t, tgt):
     with tgt.conn() as conn:
         conn.ic()
-        # Refused on the spot, so that the response would overtake the R2T.
+        # Refused at once: the response would overtake the R2T.
         data = nvmetcp.connect_data(target.NQN + '-unknown')
         cmd = conn.submit_fabrics(CONNECT, nvmetcp.connect_body(), data, way='r2t', send=False)
         conn.send(cmd.wire + conn.h2cdata(cmd.cid, 0, 0, data))
@@ -93,7 +93,7 @@ def end_with_deaf_host(t, tgt):
     queue = host.queue(1)
     for _ in range(100):
         queue.rw(READ, 1, 0, 128, BLOCK)
-    # The first data shows that the rest is on its way; it is not read any more.
+    # After the first data the rest is on the way; the host receives no more.
     queue.fill(BLOCK, queue.timeout + nvmetcp.time.monotonic())
     tgt.terminate()
     t.eq(tgt.wait_exit(), 0, 'SIGTERM with a host that does not read: leaves with status 0')

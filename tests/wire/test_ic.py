@@ -44,7 +44,7 @@ def accepted(t, tgt):
             t.ok(resp.u32(12) >= 4096 and resp.u32(12) % 4 == 0,
                  name + ': MAXH2CDATA at least 4096, in dwords', 'TCP 3.6.2.2, MAXH2CDATA')
             t.eq(resp.raw[16:], bytes(112), name + ': reserved bytes are zero', 'TCP 3.6.2.2')
-            # The connection works as agreed: Conn verifies the digests of what comes.
+            # The connection uses the negotiated parameters: Conn verifies the digests.
             cmd = conn.connect(target.NQN)
             t.status(cmd, n.OK, name + ': Connect goes through', 'TCP 3.3')
 

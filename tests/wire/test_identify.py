@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Identify: every CNS that the target offers with its fields at their offsets, and the refusals.
-NVMe Base 2.1, section 5.1.13; NVM Command Set 1.1, section 4.1.5.
+Identify: every supported CNS with its fields at their offsets, and the refusals. NVMe Base 2.1, section 5.1.13;
+NVM Command Set 1.1, section 4.1.5.
 """
 
 import struct
@@ -144,7 +144,7 @@ def common(t, host):
 
 
 def allocated(t, tgt):
-    """12 is for one other host, 13 is attached to nobody."""
+    """Namespace 12 is attached to one other host only, 13 to no host."""
     spec = 'Base 5.1.13.2.9, 5.1.13.2.10'
     with tgt.host() as mine, tgt.host(hostnqn=OTHER_NQN, hostid=bytes(range(16))) as other:
         for host, name, active, known in ((mine, 'a host', (1, 2, 9), (1, 2, 9, 13)),

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Innocent hosts beside a hostile one (neighbour.py), which floods, drips, hoards, lies and escapes, each alone and all of
-it at once. The innocent ones judge: every command succeeds, every block reads back as written, and no host starves.
-Meanwhile discovery answers, the operator gets in, and nothing that the neighbour calls itself reaches a terminal.
+Innocent hosts beside a hostile one (neighbour.py) that floods, drips, hoards, lies and escapes, each alone and all
+at once. For the innocent hosts every command succeeds, every block reads back as written, and no host starves.
+Meanwhile discovery answers, `weft ctl` works, and no name that the hostile host sends reaches a terminal
+unescaped.
 
-A host starves when its p99 exceeds ten times the p99 without the neighbour (measured before and after), plus two seconds,
-plus the time for which the threads that serve the innocent hosts were ready to run and got no CPU. That time is measured
-(schedstat) in the same seconds: it belongs to the machine, whatever its load. A host without buffers waits for as long as
-the neighbour holds them, which is 30 s (data_timeout_ms) and more.
+A host starves when its p99 exceeds ten times the p99 without the hostile host (measured before and after), plus
+two seconds, plus the time for which the threads that serve the innocent hosts were ready to run without a CPU.
+That time (schedstat) is measured over the same seconds and is caused by the machine's load. A host without buffers
+waits as long as the hostile host holds them, at least 30 s (data_timeout_ms).
 
-The media are files in memory. On a disk, the kernel completes direct writes in a worker of its own (iomap_dio_complete_work)
-that is bound to a CPU. When the neighbour and a reactor wake each other on that CPU, the worker was seen to wait for it for 9 s.
+The media are files in memory. On a disk, the kernel completes direct writes in a worker (iomap_dio_complete_work)
+that is bound to a CPU. While the hostile host and a reactor woke each other on that CPU, the worker was seen to
+wait 9 s for it.
 """
 
 import json
@@ -36,7 +38,10 @@ CONTROL = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]')
 
 
 class CpuWait(threading.Thread):
-    """For how long the threads of some processes were ready to run and had no CPU, in sum. The log's thread serves no command."""
+    """
+    Total time for which the threads of some processes were ready to run without a CPU, except log writers, which
+    serve no command.
+    """
 
     def __init__(self, pids):
         super().__init__(daemon=True)
@@ -50,7 +55,7 @@ class CpuWait(threading.Thread):
                 for task, (comm, *_, wait_ns) in target.threads_of(pid).items() if comm != 'weft-log'}
 
     def run(self):
-        while not self.is_over.wait(SAMPLE_S):  # a thread that ends takes its times with it
+        while not self.is_over.wait(SAMPLE_S):  # the times of a thread that ends are lost
             self.now.update(self.read())
 
     def stop_ms(self):
@@ -61,7 +66,7 @@ class CpuWait(threading.Thread):
 
 
 class Innocents:
-    """Hosts with an address of their own: small and large blocks, in the neighbour's subsystem and in their own."""
+    """Hosts with their own address: small and large blocks, in the neighbour's subsystem and in another one."""
 
     LOADS = ((QUIET_NQN, 1, '4k'), (COMMON_NQN, 2, '64k'))
 
@@ -98,7 +103,7 @@ def p99_quiet(t, server, what):
 
 
 def people(t, server, word):
-    """What people ask meanwhile."""
+    """Runs the operator's commands meanwhile."""
     state = os.path.join(server.folder, 'state')
     for words in (('status',), ('connections',), ('audit',)):
         run = subprocess.run([target.weft_path(), 'ctl', '--state', state, *words], capture_output=True, text=True,
@@ -111,7 +116,9 @@ def people(t, server, word):
 
 
 def meet(t, server, words, quiet_ms):
-    """The p99 beside the neighbour and the time without a CPU; judged once the quiet after is known, too."""
+    """
+    Returns the p99 beside the hostile host and the time without a CPU; judged once the later quiet p99 is known.
+    """
     name = ' and '.join(words) if len(words) < 3 else 'all at once'
     mischief = [subprocess.Popen(
         [sys.executable, os.path.join(HERE, 'neighbour.py'), word, '127.0.0.1', str(server.port), COMMON_NQN, str(MISCHIEF_S),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The NVM command set: Read, Write, Compare, Flush, Write Zeroes, Dataset Management, with every way
-for data to travel, and a row per status. NVM Command Set 1.1, section 3.3; NVMe Base 2.1,
-sections 4.1 to 4.3 and 7.2; NVMe/TCP 1.1, sections 3.4 and 3.5.
+The NVM command set: Read, Write, Compare, Flush, Write Zeroes, Dataset Management, with every way of data transfer
+and one row per status. NVM Command Set 1.1, section 3.3; NVMe Base 2.1, sections 4.1 to 4.3 and 7.2; NVMe/TCP 1.1,
+sections 3.4 and 3.5.
 """
 
 import os
@@ -43,7 +43,7 @@ def transfers(t, host, conn, name):
 
 
 def neighbours(t, conn):
-    """A write touches its blocks and no others."""
+    """A write changes its blocks and no others."""
     for nsid, (block, _) in NS.items():
         conn.put(nsid, 100, b'\xaa' * block * 5, block)
         conn.put(nsid, 102, b'\x55' * block, block)
@@ -133,8 +133,10 @@ def dsm(t, conn):
 
 
 def dsm_pieces(t, conn):
-    """Ranges that are longer than the pieces in which they are done, of 1 GiB on a file, and begin and
-    end anywhere: the blocks at all edges, inside and outside."""
+    """
+    Ranges longer than the pieces in which they are executed (1 GiB on a file), with unaligned ends: checks the
+    blocks at all edges, inside and outside.
+    """
     gib = 1 << 18  # blocks
     for first, last in ((gib - 3, 3 * gib + 4), (gib, 2 * gib - 1), (5, 3 * gib - 1)):
         edges = {gib * i + at for i in range(4) for at in (-1, 0, 1)} - {-1}
@@ -196,13 +198,13 @@ def namespaces(t, conn):
                           lambda: conn.wait(conn.rw(n.WRITE_ZEROES, nsid, 0, 1, 512))),
                          ('Flush', lambda: conn.do(n.FLUSH, nsid))):
             if text == 'Flush' and nsid == 0xffffffff:
-                continue  # all of them: flush_all
+                continue  # all namespaces: see flush_all
             want = n.INACTIVE_NS if nsid in (5, 16384) else n.INVALID_NS
             t.status(do(), want, '%s with NSID %s' % (text, name), 'Base 3.2.1.5, VWC', 1)
 
 
 def flush_all(t, tgt):
-    """NSID FFFFFFFFh: every namespace, and one that fails fails the command after the rest."""
+    """NSID FFFFFFFFh flushes every namespace; one failure fails the command after all are flushed."""
     with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
         file = 'file:%s,size=1M,block=512' % os.path.join(folder, 'a')
         late = 'file:%s,size=1M,block=512' % os.path.join(folder, 'b')
@@ -419,7 +421,7 @@ def flow_control(t, tgt):
 
 
 def whole_blocks(t, conn):
-    """H2CData that ends inside blocks: what is read meanwhile has each block old or new."""
+    """H2CData PDUs that end inside blocks: a read meanwhile returns each block old or new."""
     for nsid, (block, _) in NS.items():
         old, new = n.pattern(8 * block, 31), n.pattern(8 * block, 32)
         conn.put(nsid, 64, old, block)
@@ -429,7 +431,7 @@ def whole_blocks(t, conn):
         cuts = [0, block, block + 4, 2 * block - 4, 3 * block, 5 * block + block // 2, 8 * block]
         for start, end in zip(cuts, cuts[1:]):
             conn.send(conn.h2cdata(cmd.cid, ttag, start, new[start:end], end == cuts[-1]))
-            # On the same connection, so that it is looked at after the data before it.
+            # On the same connection: it is executed after the data before it.
             seen = bytes(conn.read(nsid, 64, 8, block).data)
             for at in range(0, 8 * block, block):
                 torn += seen[at:at + block] not in (old[at:at + block], new[at:at + block])
@@ -456,12 +458,12 @@ def many_at_once(t, host):
     t.eq([cmd.status for cmd in cmds], [n.OK] * 12, 'answered in another order', 'TCP 3.6.2.9')
     t.ok(all(bytes(conn.read(1, 256 * i, 256).data) == data[i] for i in range(12)),
          'each has its own data', 'TCP 3.6.2.9')
-    # More data in flight than the target has buffers of that size, on a medium that needs them.
+    # More data in flight than there are buffers of that size, on a medium that needs buffers.
     cmds = [conn.rw(n.READ, SLOW, 0, 1024, 512) for _ in range(60)]
     for cmd in cmds:
         conn.wait(cmd)
     t.eq({cmd.status for cmd in cmds}, {n.OK}, '60 reads of 512 KiB at once', 'NVM 3.3.4')
-    # In-capsule data while no buffer is free, from another queue of the same target.
+    # In-capsule data on another queue of the same target while no buffer is free.
     cmds = [conn.rw(n.READ, SLOW, 0, 1024, 512) for _ in range(60)]
     other = host.queue(5)
     writes = [other.put(3, i, n.pattern(512, i)) for i in range(40)]
@@ -469,7 +471,7 @@ def many_at_once(t, host):
         conn.wait(cmd)
     t.ok(all(cmd.status == n.OK for cmd in cmds + writes), 'small writes beside them',
          'NVM 3.3.6')
-    # The whole queue: as many commands as it has entries, none lost.
+    # A full queue: as many commands as it has entries.
     cmds = [conn.rw(n.READ, 1, i, 1, 512, send=False) for i in range(127)]
     conn.send(b''.join(cmd.wire for cmd in cmds))
     for cmd in cmds:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Two unrelated targets that look like two paths to one subsystem: the same NQN and serial number, and
-in turn the same controller IDs, the same UUIDs (a clone), other UUIDs, another serial number. The host side
-refuses to join them, names both addresses, and writes to neither.
+Two unrelated targets that look like two paths to one subsystem: same NQN and serial number, and in turn the same
+controller IDs, the same UUIDs (a clone), other UUIDs, another serial number. The host side refuses to join them,
+names both addresses, and writes to neither.
 """
 
 import contextlib
@@ -66,22 +66,24 @@ def refuses(t, name, targets, reason):
 
 
 def joined(t):
-    """Nothing but the controller ID tells two members of a cluster apart from a stranger; theirs differ."""
+    """Only controller IDs tell a member of a cluster from an unrelated target; members have different ones."""
     with serve(t) as one:
         done = weft('perf', '-n', target.NQN, *paths([one]), '--rw', 'randrw', '--bytes', '4M', '--size', '256k', '--verify')
         t.ok(done.returncode == 0 and ' 0 wrong' in done.stdout, 'one target is joined with itself', why=done)
 
 
 def equal_ids(t):
-    """Everything is equal, as with two targets that were set up from one document; new ones each time, because only
-    the first controllers are sure to have equal IDs."""
+    """
+    Everything is equal, as with two targets set up from one document. Each check starts new targets, because only
+    their first controllers are sure to have equal IDs.
+    """
     for check in (perf_refuses, list_tells):
         with serve(t, uuid=UUID) as one, serve(t, uuid=UUID) as two:
             check(t, 'equal UUIDs', [one, two], 'another target process')
 
 
 def moved_on(tgt):
-    """The controller IDs differ by chance: the target has had hosts before."""
+    """Makes the controller IDs differ: the target has already had hosts."""
     for _ in range(20):
         with tgt.host():
             pass
@@ -89,13 +91,13 @@ def moved_on(tgt):
 
 
 def clone(t):
-    """A copy of a target, such as a clone of its machine: only the instance of the process tells."""
+    """A copy of a target, for example a cloned machine: only the process instance differs."""
     with serve(t, uuid=UUID) as one, serve(t, uuid=UUID) as two:
         refuses(t, 'a clone', [one, moved_on(two)], 'another target process')
 
 
 def two_ports(folder):
-    """A target with two ports, not started, and the arguments of perf for paths to both."""
+    """Returns a target with two ports, not started, and perf's arguments for paths to both."""
     ports = [{'id': i, 'address': '127.0.0.1', 'service': str(target.free_port())} for i in (1, 2)]
     space = target.namespace(1, 'file:%s/disk,size=8M,block=4096' % folder, uuid=UUID)
     tgt = target.Target(start=False, port=int(ports[0]['service']), namespaces=[space], ports=ports)
@@ -103,7 +105,7 @@ def two_ports(folder):
 
 
 def restarted(t):
-    """A target that is killed and started anew is another process at both of its addresses: both are used again."""
+    """A killed and restarted target is another process at both of its addresses: both paths are used again."""
     with tempfile.TemporaryDirectory(prefix='weft-wire-') as folder:
         tgt, args = two_ports(folder)
         perf = None

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Keep alive: a silent host loses its controller, a host that sends anything keeps it. NVMe Base 2.1,
-section 3.9. All hosts run at the same time, so that the test takes as long as the longest.
+Keep alive: a silent host loses its controller, a host that sends anything keeps it. NVMe Base 2.1, section 3.9.
+All hosts run at the same time, so the test takes as long as the longest.
 
-A busy machine may stop this program for longer than a short KATO. Hosts that are to be lost therefore set
-their KATO (feature 0Fh) when they are set up, and a host that is to stay is judged only as far as this
-program did send in time. tests/sim/test_deadlines.c judges the same to the millisecond.
+A busy machine may stop this program for longer than a short KATO. Hosts that are to be lost therefore set their
+KATO (feature 0Fh) when the measurement begins. A host that is to stay is judged only as far as this program did
+send in time. tests/sim/test_deadlines.c tests the same to the millisecond.
 """
 
 import select
@@ -19,12 +19,12 @@ from tap import Tap
 KATO_MS = 600
 TALK_KATO_MS = 3000
 TALK_S = 0.1
-HUNG_S = 30.0  # a bound for what hangs, not for what is slow
+HUNG_S = 30.0  # for hangs only; slowness is no failure
 FEATURE = 0x0f
 
 
 class Watched:
-    """A host, and when each of its connections ended: seconds after the last command was sent."""
+    """A host, and when each of its connections ended, in seconds after its last command was sent."""
 
     def __init__(self, name, host, conns, action=None, kato_ms=KATO_MS):
         self.name, self.host, self.conns, self.action = name, host, conns, action
@@ -34,7 +34,7 @@ class Watched:
         self.sent = time.monotonic()
 
     def begin(self):
-        """From here on it is silent, or sends only its action."""
+        """From now on the host is silent, or sends only its action."""
         self.sent = time.monotonic()
         self.host.admin.set_feature(FEATURE, int(self.kato_s * 1000))
 
@@ -60,13 +60,13 @@ class Watched:
             self.action()
         except n.Closed:
             self.ended[self.conns[0]] = time.monotonic() - self.sent
-        # The command was sent at some time between the two.
+        # The command was sent between the two times.
         self.longest_gap = max(self.longest_gap, time.monotonic() - self.sent)
         self.sent = before
 
 
 def make(tgt):
-    """The hosts, set up; no keep alive timer runs yet, but that of the one which names it in its Connect."""
+    """Sets up the hosts. Only the host with a KATO in its Connect has a keep alive timer yet."""
     def watched(name, action=None, queues=1, kato_ms=KATO_MS, **kwargs):
         host = tgt.host(kato_ms=0, **kwargs)
         ios = [host.queue(qid) for qid in range(1, queues + 1)]
@@ -94,7 +94,7 @@ def make(tgt):
 
 
 def play(lost, stay):
-    """Until the silent ones are gone, and the others have talked for longer than their KATO."""
+    """Runs until the silent hosts are lost and the others have sent for longer than their KATO."""
     begin = time.monotonic()
     next_act = 0.0
     while time.monotonic() - begin < HUNG_S:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Get LBA Status, allocated LBAs (ATYPE 02h): NVM Command Set 1.1, section 4.2.1. A block that is not listed reads as
-zeroes; what cannot be known is allocated.
+Get LBA Status, allocated LBAs (ATYPE 02h): NVM Command Set 1.1, section 4.2.1. An unlisted block reads as zeroes;
+a block in unknown state is listed as allocated.
 """
 
 import os
@@ -33,7 +33,7 @@ def run(entry):
 
 
 def runs(host, nsid, first=0, count=0, size=4096):
-    """(why the list ends, [(first block, blocks)])"""
+    """(completion condition, [(first block, blocks)])"""
     cmd = ask(host, nsid, first, count, size)
     assert cmd.status == n.OK, cmd.status
     page = bytes(cmd.data)
@@ -97,7 +97,7 @@ def marked(t, host, conn):
 
 
 def cut(t, tgt, host, path):
-    """Others made the file shorter: nothing of it is known."""
+    """Another program truncated the file: the state of all blocks is unknown."""
     os.truncate(path, 4 << 20)
     t.eq(runs(host, FILE), (DONE, [(0, BLOCKS)]), 'a file that was cut: all of it', SPEC)
     os.truncate(path, 8 << 20)
@@ -115,7 +115,7 @@ def refused(t, host):
 
 
 def format_is_seen(t, tgt):
-    """A host that has not read the new block size is not told about blocks that it does not mean."""
+    """A host that has not read the new block size gets no list: it would misread the LBAs."""
     with tgt.host() as a, tgt.host() as b:
         a.admin.do(0x80, nsid=SMALL, cdw10=1)
         t.status(ask(b, SMALL), (0, 0x82), 'after a format: not before Identify', 'Base 5.1.2.1')

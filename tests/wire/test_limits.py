@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Limits against hosts that do nothing, do half, or come in numbers: deadlines for ICReq, Connect and
-data asked for by R2T, connections in total and per host, controllers. Not the specification's but
-the target's own promises (docs, limits), except where a row says so.
+Limits against hosts that are silent, incomplete, or too many: deadlines for ICReq, Connect and data after an R2T;
+connections in total and per host; controllers. The target's own guarantees (docs, limits), not the
+specification's, except where a row names a section.
 """
 
 import time
@@ -12,16 +12,16 @@ import nvmetcp as n
 import target
 from tap import Tap
 
-# Long enough that this program, on a busy machine, is in time where it means to be.
+# Long enough for this program to be in time on a busy machine where it means to be.
 IC_MS, CONNECT_MS, DATA_MS = 1500, 2000, 1500
-HUNG_S = 30.0  # a bound for what hangs, not for what is slow
+HUNG_S = 30.0  # for hangs only; slowness is no failure
 IDLE_MS = 1500
 SPARE_PER_HOST = 4
 BUSY = (1, 0x81)
 
 
 def deadline_rows(tgt):
-    """name, connection, earliest and latest end in seconds, text that the log must hold"""
+    """name, connection, earliest and latest end in seconds, text that the log must contain"""
     silent = tgt.conn()
     half_ic = tgt.conn()
     half_ic.send(n.icreq()[:100])
@@ -76,7 +76,7 @@ def deadlines(t, tgt):
 
 
 def passed_over(t, tgt):
-    """Data that was asked for and does not come is not forgiven because other things come."""
+    """Missing data ends the connection although other commands arrive."""
     start = time.monotonic()
     with tgt.host() as host:
         conn = host.queue(1, sqsize=3)
@@ -93,7 +93,7 @@ def passed_over(t, tgt):
 
 
 def is_refused(tgt, ic=False, **kwargs):
-    """The target cannot refuse before the handshake is over: it resets what it accepted."""
+    """Whether the target resets the connection after accepting it: it cannot refuse earlier."""
     try:
         with tgt.conn(**kwargs) as conn:
             if ic:
@@ -105,7 +105,7 @@ def is_refused(tgt, ic=False, **kwargs):
 
 
 def spare_connections(t, tgt, address, what):
-    """Beyond a limit discovery still works, and nothing else does."""
+    """Above a limit discovery works, I/O controllers are refused."""
     conns = [tgt.conn(source=(address, 0)) for _ in range(2)]
     for conn in conns:
         conn.ic()
@@ -118,7 +118,7 @@ def spare_connections(t, tgt, address, what):
 
 
 def shares(t):
-    """One host, by its address or by its name, leaves controllers for others."""
+    """One host, by address or by name, cannot take the controllers of others."""
     tgt = target.Target(limits={'controllers': 8, 'controllers_per_host': 3})
     hosts = []
 
@@ -155,7 +155,7 @@ def shares(t):
 
 
 def idle(t):
-    """A controller without keep alive and without commands ends; others stay."""
+    """A controller without keep alive and commands ends; others stay."""
     tgt = target.Target(limits={'idle_timeout_ms': 0})
     try:
         with t.guard('idle'):
@@ -207,7 +207,7 @@ def counts(t):
             t.ok(is_refused(tgt), 'what is left for discovery ends: the 11th is refused')
             for conn in spares:
                 conn.close()
-            # The target has noticed when there is room again.
+            # The target has seen the close when it accepts again.
             t.ok(target.poll(lambda: not is_refused(tgt, ic=True), HUNG_S), 'and closing gives it back')
             others = [tgt.conn(source=('127.0.0.2', 0)) for _ in range(2)]
             for conn in others:
@@ -237,7 +237,7 @@ def counts(t):
 
 
 def deaf(t, tgt):
-    """A host that asks for far more than it reads must not keep the buffers of others."""
+    """A host that requests far more data than it receives must not hold the buffers of others."""
     start = time.monotonic()
     with tgt.host() as host:
         conn = host.queue(1)
@@ -250,7 +250,7 @@ def deaf(t, tgt):
 
 
 def churn(t, tgt):
-    """Connections that come and go leave nothing behind."""
+    """Opening and closing connections leaves no resources behind."""
     for i in range(100):
         conn = tgt.conn()
         if i % 4 == 1:

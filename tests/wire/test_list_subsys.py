@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The program `weft list-subsys` against a live target with two ports, and `weft explain-timeouts`,
-which needs none: what they print for people and as JSON, what they say when something is wrong,
-and their exit status: 0 done, 1 failed, 2 wrong usage.
+`weft list-subsys` against a live target with two ports, and `weft explain-timeouts`, which needs no target: output
+as text and as JSON, error messages, and exit statuses: 0 done, 1 failed, 2 wrong usage.
 """
 
 import json
@@ -136,7 +135,7 @@ def explain(t):
              profile, why=show(run))
         doc = json.loads(weft('explain-timeouts', profile, '-o', 'json').stdout)
         values, faults = doc['values'], {f['fault']: f for f in doc['faults']}
-        # Every value stands on the page, with a unit that says the same.
+        # The page shows every value, with a unit that gives the same time.
         for name, value in values.items():
             line = [l for l in page if l.startswith('  %s ' % name)][0]
             number, unit = re.match(r'\s+\S+\s+([\d.]+) (ms|s|min|%)', line).groups()

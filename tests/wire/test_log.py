@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Get Log Page: every page, offsets and lengths, the counters of SMART, and what an error leaves
-behind. NVMe Base 2.1, section 5.1.12.
+Get Log Page: every page, offsets and lengths, the SMART counters, and the entries of errors. NVMe Base 2.1,
+section 5.1.12.
 """
 
 import struct
@@ -33,7 +33,7 @@ def supported(t, host):
     t.ok(not any(u32(page, lid * 4) & 2 for lid in range(256)), 'LID 00h: no index offsets', spec)
     for lid in range(256):
         if lid == 0x0d:
-            continue  # wants a context: persistent_events
+            continue  # needs a context: see persistent_events
         status = host.admin.get_log(lid, 512).status
         want = n.OK if lid in have else n.INVALID_LOG_PAGE
         if status != want:
@@ -114,7 +114,7 @@ def errors(t, tgt):
 
 
 def busy_by(t, tgt):
-    """Any I/O command keeps a controller busy, not only reads and writes; what was busy is rounded up to minutes."""
+    """Any I/O command counts as busy time, not only reads and writes; busy time is rounded up to minutes."""
     spec = 'Base 5.1.12.1.3'
     rows = [('Flush', n.FLUSH, 1), ('Flush of all', n.FLUSH, ALL), ('Verify', n.VERIFY, 1),
             ('Write Zeroes', n.WRITE_ZEROES, 1), ('a Read that is refused', n.READ, 1)]
@@ -206,7 +206,7 @@ def events_of(page):
 
 
 def read_events(admin):
-    """Establishes, reads in parts, releases."""
+    """Establishes a context, reads the log in parts, releases the context."""
     header = bytes(establish(admin).data)
     total = struct.unpack_from('<Q', header, 8)[0]
     page = header
@@ -312,7 +312,7 @@ def managed(t, admin):
 
 
 def kept(t, tgt):
-    """Counters and events over a restart, and over the end of a namespace."""
+    """Counters and events survive a restart and the removal of a namespace."""
     spec = 'Base 5.1.12.1.3'
     with tgt.host() as host:
         conn = host.queue()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A log that nobody takes: the standard error of the target is a pipe of one page that is full. New
-connections, commands and the end of the target do not wait for it, and when it is read again the
-lines come in order and none is missing. No section of a specification: a target has to answer.
+A log without a reader: standard error of the target is a full pipe of one page. New connections, commands and the
+stop of the target do not wait for the pipe. When the pipe is read again, all lines come in order. No section of a
+specification: a target has to answer.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ CONNECTED = re.compile(r'controller (\d+): host \S+ connected')
 
 
 class Pipe:
-    """One page, whose end for reading is ours and for writing the target's and ours."""
+    """A pipe of one page. This program has the read end; the write end is shared with the target."""
 
     def __init__(self):
         self.read_end, self.write_end = os.pipe()
@@ -30,19 +30,19 @@ class Pipe:
         self.reader = None
 
     def is_full(self):
-        """A page that cannot take one more byte is one that has not been read at all."""
-        os.set_blocking(self.read_end, False)  # of this end alone: the other keeps blocking
+        """True when the page has no room for another line: the pipe was not read at all."""
+        os.set_blocking(self.read_end, False)  # this end only: the write end keeps blocking
         pending = bytearray(4)
         fcntl.ioctl(self.read_end, 0x541b, pending)  # FIONREAD
         os.set_blocking(self.read_end, True)
-        return int.from_bytes(pending, 'little') > PAGE - 256  # a line does not fit
+        return int.from_bytes(pending, 'little') > PAGE - 256  # no room for a line
 
     def read_on(self):
         def read():
             while part := os.read(self.read_end, PAGE):
                 self.text += part
 
-        os.close(self.write_end)  # so that the target's end is the last
+        os.close(self.write_end)  # then only the target has a write end
         self.reader = threading.Thread(target=read)
         self.reader.start()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A host that comes and goes does not flood the log: lines about one address are limited, what was held
-back is counted, and what is said of other hosts is not held back with it.
+A host that connects again and again does not flood the log: lines about one address are limited, suppressed lines
+are counted, and lines about other hosts are not suppressed.
 """
 
 import nvmetcp as n
@@ -25,7 +25,7 @@ def lines_about(tgt):
 
 
 def comes_and_goes(t, tgt):
-    """Whatever names it claims."""
+    """One address connects under many host NQNs."""
     for i in range(VISITS):
         visit(tgt, hostnqn='nqn.2026-11.io.weft:visitor-%d' % i)
     other = 'nqn.2026-11.io.weft:innocent'
@@ -43,7 +43,7 @@ def held_back(t, tgt):
 
 
 def expires(t, tgt):
-    """Hosts that fall silent one after the other: lines about that are held back too."""
+    """Hosts of one address lose their keep alive one after another: those lines are limited too."""
     start = len([line for line in lines_about(tgt) if 'keep alive expired' in line])
     hosts = [tgt.host(source=('127.0.0.3', 0), kato_ms=100) for _ in range(60)]
     t.ok(all(host.admin.wait_closed(HUNG_S) for host in hosts), '60 hosts end by keep alive')
@@ -54,7 +54,7 @@ def expires(t, tgt):
 
 
 def refused(t, tgt):
-    """Commands without the right, and a wrong CC, again and again."""
+    """Repeated commands without a right, and a wrong CC."""
     with tgt.host(source=('127.0.0.4', 0)) as host:
         for _ in range(VISITS):
             host.admin.do(0x80, nsid=1)
@@ -65,7 +65,7 @@ def refused(t, tgt):
 def test(t, tgt):
     with t.guard('comes and goes'):
         count = comes_and_goes(t, tgt)
-        # More than one window may have begun on a busy machine.
+        # A busy machine may take more than one window.
         t.ok(count < VISITS, 'a host that comes and goes %d times leaves fewer lines than visits'
              % VISITS, why=count)
         t.ok(count > 0, 'but some')

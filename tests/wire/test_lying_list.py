@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A target whose list of active namespaces does not increase (Identify CNS 02h): a program that asks for the rest after
-the last NSID would ask for ever. `weft identify` ends with an error that says so.
+A target whose list of active namespaces does not increase (Identify CNS 02h): a program that continues after the
+last NSID would never end. `weft identify` ends with an error that names the cause.
 """
 
 import struct

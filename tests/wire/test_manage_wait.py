@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Commands that change the configuration wait for their turn on the control thread. Each part holds that thread, lets a host
-send a Format NVM behind a change of another host, and changes something before the Format's turn: the host is fenced, gone or reset, the
-namespace is another one, is hidden, or the right is taken away. The Format must not be carried out. The thread then finds
-the change of the other host, the Format and what was changed in that order: the Format waits for the first, and what
-was changed does not. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.10 and 8.1.22.
+Commands that change the configuration wait for the control thread. Each part stops that thread, lets a host send a
+Format NVM behind a change of another host, and changes something before the Format's turn: the host is fenced,
+lost or reset, the namespace is replaced or hidden, or the right is removed. The Format must not be executed. The
+thread then finds the other host's change, the Format and the new change in that order: the Format waits for the
+first change, the new change does not wait. docs/adr/0034, NVMe Base 2.1, sections 3.7.2, 5.1.1, 5.1.10 and 8.1.22.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ REGISTER, ACQUIRE, RELEASE, FLUSH = 0x0d, 0x11, 0x15, 0x00
 CONFLICT, PREEMPTED, IN_PROGRESS, INTERRUPTED, INTERNAL = (0, 0x83), (0, 0x1b), (0, 0x84), (0, 0x21), (0, 0x06)
 ERASE = 1 << 9
 DATA, LABELS, SLOW = 1, 2, 3
-ERASED_LATER = 40000  # LBA: behind the first piece of 16 MiB
+ERASED_LATER = 40000  # LBA after the first piece of 16 MiB
 ALL = 0xffffffff
 PATIENCE_S = 60
 A, B, C, D = ('nqn.2014-08.org.example:%s' % name for name in 'abcd')
@@ -63,7 +63,7 @@ labels = iter(range(10 ** 6))
 
 @contextlib.contextmanager
 def held(tgt):
-    """The control thread stands still; a change of another host is the first that it will find."""
+    """Stops the control thread; the first thing that it will find is another host's change."""
     with connect(tgt, C) as c:
         with threadstop.Stopped(tgt.process, threadstop.MAIN):
             cmd = set_label(c, 'held %d' % next(labels))
@@ -73,7 +73,7 @@ def held(tgt):
 
 
 class Asked:
-    """A request of the REST API that waits for the control thread."""
+    """A REST request that waits for the control thread."""
 
     def __init__(self, tgt, method, path, body=None):
         self.conn = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
@@ -91,7 +91,7 @@ def ns_path(nsid):
 
 @contextlib.contextmanager
 def ended(t, tgt, nsid):
-    """The namespace of one part is removed with it."""
+    """Removes the namespace at the end of a part."""
     try:
         yield
     finally:
@@ -99,7 +99,7 @@ def ended(t, tgt, nsid):
 
 
 def send_format(host, nsid=DATA):
-    """Returns when the target has taken it."""
+    """Sends a Format; returns when the target has it."""
     cmd = host.admin.submit(FORMAT, nsid, cdw10=ERASE)
     host.admin.identify(1)
     return cmd
@@ -107,8 +107,8 @@ def send_format(host, nsid=DATA):
 
 def leave(host):
     """
-    Closes the admin queue's connection. Returns when the target has closed that of the I/O queue: before that, it has cancelled
-    what the controller has waiting.
+    Closes the admin queue's connection. Returns when the target has closed the I/O queue's connection: before
+    that, the target has cancelled the controller's waiting commands.
     """
     host.admin.close()
     if not host.queues[1].wait_closed(PATIENCE_S):
@@ -117,7 +117,7 @@ def leave(host):
 
 
 def must(cmd, what):
-    """For what a part only builds on."""
+    """For steps that a part does not test."""
     if cmd.status != n.OK:
         raise n.Violation('%s: status %d/%02Xh' % (what, *cmd.status))
 
@@ -127,7 +127,7 @@ def fill(conn, nsid=DATA, lba=0):
 
 
 def register(conn, nsid, key, is_kept=False):
-    """With is_kept (PTPL) each change of the reservation is kept from then on."""
+    """is_kept (PTPL): each change of the reservation is kept from then on."""
     must(conn.do(REGISTER, nsid, data=struct.pack('<QQ', 0, key), cdw10=3 << 30 if is_kept else 0), 'Register')
 
 
@@ -137,7 +137,7 @@ def clear(conn, nsid, key):
 
 @contextlib.contextmanager
 def reservations(tgt, nsid=DATA):
-    """Whatever happens inside, nobody is registered afterwards."""
+    """Removes all registrations at the end."""
     try:
         yield
     finally:
@@ -148,7 +148,7 @@ def reservations(tgt, nsid=DATA):
 
 
 def reserve(host_a, host_b, nsid):
-    """A holds Write Exclusive, B is registered."""
+    """Registers A and B; A acquires Write Exclusive."""
     for conn, key in ((host_a, 1), (host_b, 2)):
         register(conn, nsid, key)
     return host_a.do(ACQUIRE, nsid, data=struct.pack('<QQ', 1, 0), cdw10=1 << 8).status
@@ -185,7 +185,7 @@ def fenced(t, tgt, is_closed, abort):
 
 
 def settle(tgt):
-    """A change of a host, which comes after all that waited."""
+    """Makes another change, which is executed after all that waited."""
     with connect(tgt, C) as c:
         must(c.admin.wait(set_label(c, 'settled %d' % next(labels)), PATIENCE_S), 'the last change')
 
@@ -246,7 +246,7 @@ def swapped(t, tgt):
 
 
 def added(t, tgt):
-    """Format of all: a namespace that was added since is none of them."""
+    """Format of all namespaces leaves out a namespace that was added since."""
     with open(image('c.img'), 'wb') as file:
         file.write(THEIRS * 16384)
     with ended(t, tgt, 9), connect(tgt, A) as a, connect(tgt, B) as b:
@@ -262,7 +262,7 @@ def added(t, tgt):
 
 
 def forbidden(t, tgt):
-    """Hidden from the host, or the right taken away, before the Format's turn."""
+    """The namespace is hidden or the right removed before the Format's turn."""
     subsystem = '/v1/subsystems/%s' % target.NQN
     for what, method, path, body, undo, expected in (
             ('hidden', 'PATCH', ns_path(DATA), {'hidden_from': [A]}, {'hidden_from': []}, n.INVALID_NS),
@@ -283,7 +283,9 @@ def forbidden(t, tgt):
 
 
 def running(t, tgt):
-    """The host of a Format that erases goes: the rest of the medium is not erased, and another host can go on."""
+    """
+    The host of an erasing Format is lost: the rest of the medium is not erased, and another host can continue.
+    """
     slow = image('slow.img')
     media = 'fault:delay:op=zero:after=1:ms=%d@file:%s,size=32M,block=512' % (SLOW_MS, slow)
     t.eq(api(tgt).post(NS_PATH, {'nsid': SLOW, 'media': media}).status, 201, 'a medium that is slow after the first piece')
@@ -304,13 +306,13 @@ def running(t, tgt):
 
 
 def label_generations(tgt, text):
-    """Of the changes whose label begins with this text, ascending."""
+    """Generations of the changes whose label starts with this text, ascending."""
     audit = api(tgt).get('/v1/audit').json['audit']
     return sorted(entry['generation'] for entry in audit if any(text in line for line in entry['diff']))
 
 
 def operator_first(t, tgt):
-    """A host with a right asks for more changes than there is time for: the operator's goes before them."""
+    """A host requests more changes than the target has time for: the operator's change overtakes them."""
     with connect(tgt, B) as b:
         with held(tgt):
             cmds = [set_label(b, 'before %d' % i) for i in range(LABELS_EACH)]
@@ -324,7 +326,7 @@ def operator_first(t, tgt):
 
 
 def hosts_take_turns(t, tgt):
-    """The same between hosts: many changes of one, one of another. Four of a host may be in the queue of changes."""
+    """Many changes of one host, one of another: they alternate. Four per host may be in the queue of changes."""
     with connect(tgt, A) as a, connect(tgt, B) as b:
         with held(tgt):
             cmds = [set_label(b, 'crowd %d' % i) for i in range(LABELS_EACH)]
@@ -340,7 +342,7 @@ def hosts_take_turns(t, tgt):
 
 
 def bounded(t, tgt):
-    """What a host asks for beyond a bound is refused for a retry."""
+    """Changes above a host's limit are refused for a retry."""
     with contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(connect(tgt, B)) for _ in range(6)]
         with held(tgt):
@@ -348,12 +350,14 @@ def bounded(t, tgt):
             for host in hosts:
                 host.admin.identify(1)
         done = [host.admin.wait(cmd, PATIENCE_S).status for host, cmd in cmds]
-    # 128 wait and 4 are in the queue of changes.
+    # 128 wait, 4 are in the queue of changes.
     t.eq((done.count(n.OK), done.count(INTERRUPTED)), (132, len(cmds) - 132), 'over the bound of a host: Command Interrupted', SPEC)
 
 
 def reservations_take_turns(t, tgt):
-    """Clear of B, sent after 120 Registers of A have arrived, comes before most of them: they find A unregistered."""
+    """
+    B's Clear, sent after 120 Registers of A have arrived, is executed before most of them: A is then unregistered.
+    """
     with reservations(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         qa, qb = a.queue(), b.queue()
         for conn, key in ((qa, 10), (qb, 2)):
@@ -370,13 +374,13 @@ def reservations_take_turns(t, tgt):
 
 
 def commits(tgt):
-    """How often the state store was committed: the change counter in the index of SQLite's log."""
+    """Number of commits of the state store: the change counter in the index of SQLite's WAL."""
     with open(os.path.join(tgt.folder, 'state', 'weft.db-shm'), 'rb') as file:
         return struct.unpack_from('=I', file.read(12), 8)[0]
 
 
 def one_commit_for_many(t, tgt):
-    """Registers that wait are kept together, and all of them are carried out, each after the one before it."""
+    """Waiting Registers share a commit; each is executed after the one before."""
     with reservations(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         qa, qb = a.queue(), b.queue()
         for conn, key in ((qa, 10), (qb, 1000)):
@@ -398,7 +402,7 @@ def one_commit_for_many(t, tgt):
 
 
 def batch_of_kinds(t, tgt):
-    """Commands that are kept together see each other, Preempt and Abort among them."""
+    """Commands of one commit, including Preempt and Abort, see each other's effects."""
     with reservations(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         qa, qb = a.queue(), b.queue()
         t.eq(reserve(qa, qb, DATA), n.OK, 'A holds the reservation')
@@ -421,13 +425,13 @@ def batch_of_kinds(t, tgt):
 
 
 def batch_not_kept(t, tgt):
-    """Another program has locked the state store: all commands of a batch fail, and nothing has changed."""
+    """Another program locks the state store: all commands of a batch fail and change nothing."""
     with reservations(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
         qa, qb = a.queue(), b.queue()
         for conn, key in ((qa, 1), (qb, 2)):
             register(conn, DATA, key, is_kept=True)
         with contextlib.closing(sqlite3.connect(os.path.join(tgt.folder, 'state', 'weft.db'), isolation_level=None)) as other:
-            other.execute('BEGIN IMMEDIATE')  # until it is closed
+            other.execute('BEGIN IMMEDIATE')  # locked until it is closed
             with threadstop.Stopped(tgt.process, threadstop.MAIN):
                 cmds = [(conn, conn.submit(REGISTER, DATA, data=struct.pack('<QQ', key, new), cdw10=2))
                         for conn, key, new in ((qa, 1, 11), (qb, 2, 22), (qa, 11, 111), (qb, 99, 22))]
@@ -441,7 +445,7 @@ def batch_not_kept(t, tgt):
 
 
 def play(t, tgt, part, *args):
-    """One part; when it breaks off, nothing of it is under way when the next one begins."""
+    """Runs one part; after a failure, none of its commands is in flight when the next part begins."""
     with t.guard(part.__name__):
         try:
             part(t, tgt, *args)

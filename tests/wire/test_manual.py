@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The manual pages of the sub-commands against the option tables of the program, by tools/manual: each
-page has every option, no other, and the SYNOPSIS of the tables. And that tools/manual would see an
-option that is missing on either side.
+tools/manual compares the manual pages of the sub-commands with the option tables: each page has every option, no
+other, and the SYNOPSIS of the tables. Also: tools/manual reports an option that is missing on either side.
 """
 
 import importlib.machinery

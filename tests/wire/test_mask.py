@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Namespaces that not every host sees: in Identify, in lists, in the ANA and changed namespace logs,
-in events and in I/O a host meets only what it may. What is hidden from it looks like a namespace
-that is not there, in every place alike. NVMe Base 2.1, sections 3.2.1, 5.1.2, 5.1.13, 8.1.15.
+Namespaces hidden from some hosts: Identify, lists, the ANA and changed namespace logs, events and I/O show a host
+only the namespaces that it may use. A hidden namespace looks like a missing one everywhere. NVMe Base 2.1,
+sections 3.2.1, 5.1.2, 5.1.13, 8.1.15.
 """
 
 import struct
@@ -151,7 +151,7 @@ def events(t, tgt):
              'Base 5.1.2.1')
         t.ok(quiet(a, aer_a), 'nothing of a group in which it sees nothing', 'Base 5.1.2.1')
 
-        # Other hosts are named than before: every host's place changes, what it sees does not.
+        # The mask names other hosts: the index of every host changes, its visible namespaces do not.
         tgt.reload(set_mask(5, hosts=['nqn.2014-08.io.weft:first']))
         t.ok(quiet(a, aer_a), 'a mask that does not concern it is no event', 'Base 5.1.2.1')
         t.status(queue_a.read(4, 0, 1), n.OK, 'what it sees stays', 'Base 3.2.1')

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Ten thousand namespaces in a subsystem: the lists go on where the last page ended, the ANA log is
-larger than a page, commands reach the namespace that they name, and a new configuration that adds or
-removes thousands is told and in force. NVMe Base 2.1, sections 5.1.13.2.2, 5.1.12.1.5, 5.1.12.1.13.
+Ten thousand namespaces in a subsystem: lists continue where the last page ended, the ANA log is larger than a
+page, commands reach the right namespace, and a new configuration that adds or removes thousands is reported to
+hosts and in force. NVMe Base 2.1, sections 5.1.13.2.2, 5.1.12.1.5, 5.1.12.1.13.
 """
 
 import struct
@@ -39,7 +39,7 @@ def list_page(host, after, cns=2):
 
 
 def active(host, cns=2):
-    """All of them, as a host asks: every page after the last NSID of the one before."""
+    """All active NSIDs, read as a host does: each page starts after the last NSID of the page before."""
     found, page = [], list_page(host, 0, cns)
     while page:
         found += page
@@ -63,7 +63,7 @@ def lists(t, host):
 
 
 def ana_groups(page):
-    """[(group, [nsid, ...]), ...] and the bytes behind them."""
+    """[(group, [nsid, ...]), ...] and the remaining bytes."""
     at, groups = 16, []
     for _ in range(struct.unpack_from('<QH', page)[1]):
         group, count = struct.unpack_from('<II', page, at)
@@ -78,7 +78,7 @@ def ana(t, host):
             (OTHER_GROUP, list(range(7, COUNT + 1, 7)))]
     whole = bytes(host.admin.get_log(0x0c, size).data)
     t.eq(ana_groups(whole), (want, b''), 'LID 0Ch: every namespace in its group', ANA)
-    # As Linux reads it: room for all groups and all namespaces that there could be.
+    # As Linux reads the log: with room for the maximum of groups and namespaces.
     page = bytes(host.admin.get_log(0x0c, 16 + 128 * 32 + 4 * LARGEST).data)
     groups, rest = ana_groups(page)
     t.eq((groups, rest), (want, bytes(len(rest))), 'LID 0Ch: zeroes behind the end', ANA)

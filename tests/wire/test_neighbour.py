@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A hostile neighbour: a host with 16 queues that asks for more buffers than there are and answers each
-R2T with 4 bytes now and then. Other hosts, of its subsystem, of another one, and new ones, go on: each
-has its share of the buffers. Whoever sends 4 bytes at a time is given up: progress is a rate.
-One reactor, so that all of them share one pool. docs/adr/0032.
+A hostile host with 16 queues that requests more buffers than exist and answers each R2T with 4 bytes now and then.
+Other hosts, of its subsystem, of another subsystem, and new ones, go on: each has its share of the buffers. The
+target gives up a host that sends 4 bytes at a time: it measures progress as a rate. One reactor, so that all hosts
+share one pool. docs/adr/0032.
 """
 
 import os
@@ -41,7 +41,7 @@ class Hostile:
             conn.send(b''.join(wires))
 
     def take(self):
-        """Whatever has come."""
+        """Receives all that has arrived."""
         for conn in self.conns:
             while conn.buf or conn.is_readable(0):
                 cmd = conn.pump()
@@ -50,7 +50,7 @@ class Hostile:
         return len(self.asked)
 
     def drip(self, at):
-        """Four bytes for each R2T. False: a connection is gone."""
+        """Sends four bytes for each R2T. False when a connection has ended."""
         for conn in self.conns:
             data = b''.join(conn.h2cdata(cmd.cid, cmd.r2ts[0].ttag, at, bytes(4), last=False)
                             for other, cmd in self.asked if other is conn)
@@ -84,7 +84,7 @@ def test(t, tgt):
     quiet, other = (host.queue(1) for host in hosts)
     hostile = Hostile(tgt)
     hostile.flood()
-    # What it can have: all but what is kept for others.
+    # It gets all buffers except those reserved for others.
     t.ok(target.poll(lambda: hostile.take() > BUFFERS // 2, WAIT_S), 'it has most buffers', SPEC)
     while hostile.conns[-1].is_readable(0.2):
         hostile.take()

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Namespace Management (create, delete), Namespace Attachment (attach, detach) and Format NVM: what
-they do, to whom it is told, what becomes of I/O under way, that it survives a kill, and the status
-of everything that is wrong. NVMe Base 2.1, sections 5.1.10, 5.1.20, 5.1.21, 8.1.15; NVM Command Set
-1.1, section 4.1.6.
+Namespace Management (create, delete), Namespace Attachment (attach, detach) and Format NVM: effects, notices to
+hosts, commands in flight, survival of a kill, and the status of every error. NVMe Base 2.1, sections 5.1.10,
+5.1.20, 5.1.21, 8.1.15; NVM Command Set 1.1, section 4.1.6.
 """
 
 import os
@@ -217,7 +216,7 @@ def lists(t, tgt):
 
 
 def tgt_port(tgt, ana):
-    """Not by a new document, which would not have what was made since."""
+    """By PATCH: a new document would lack the namespaces made since."""
     client = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
     assert client.patch('/v1/ports/1', {'ana': ana}).status == 200
 
@@ -238,7 +237,7 @@ def private(t, tgt):
 
 
 def under_io(t, tgt):
-    """I/O under way when its namespace is detached or deleted ends with a status."""
+    """I/O in flight ends with a status when its namespace is detached or deleted."""
     with tgt.host(hostnqn=HOST_A) as host:
         conn = host.queue()
         for what in ('detach', 'delete'):
@@ -269,7 +268,7 @@ def under_io(t, tgt):
 
 
 def reach(t, tgt):
-    """What the administrator chose is not for hosts to change, nor what other hosts have."""
+    """Hosts cannot change what the administrator configured or what other hosts own."""
     client = restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
     path = '/v1/subsystems/' + target.NQN + '/namespaces'
     with tgt.host(hostnqn=HOST_A) as a, tgt.host(hostnqn=HOST_B) as b:
@@ -369,7 +368,7 @@ def formats(t, tgt):
 
 
 def format_all(t, tgt):
-    """NSID FFFFFFFFh: every namespace that the host sees, to its last block, and no other."""
+    """NSID FFFFFFFFh formats every namespace that the host sees, to its last block, and no other."""
     blocks = 4096
     marks = (0, blocks // 2, blocks - 8)
     with tgt.host(hostnqn=HOST_A) as host, tgt.host(hostnqn=HOST_B, hostid=bytes(range(16))) as other:
@@ -419,7 +418,7 @@ def format_all(t, tgt):
 
 
 def format_in_pieces(t, tgt):
-    """The target erases 16 MiB at a time: every last piece ends where its namespace does."""
+    """The target erases 16 MiB at a time; the last piece ends where the namespace ends."""
     piece = 16 << 20
     with tgt.host(hostnqn=HOST_A) as host:
         conn = host.queue()
@@ -437,7 +436,7 @@ def format_in_pieces(t, tgt):
 
 
 def unseen_format(t, tgt):
-    """A host that has not read a new format cannot erase blocks of it that it does not mean."""
+    """A host that has not read a new format cannot erase blocks: its LBAs mean other blocks."""
     with tgt.host(hostnqn=HOST_A) as a, tgt.host(hostnqn=HOST_B) as b:
         nsid = create(a, fields(4096)).dw0
         attach(a, nsid, ctrl_list(a.cntlid, b.cntlid))

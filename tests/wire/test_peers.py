@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Two processes serve one file: the link between them (right and wrong secrets, garbage, replays,
-floods), resets of a peer's controllers (38h) that a live peer answers, and peers that are stopped
-or killed: what a stopped one had in its socket never lands once the reset is said to be done.
+Two processes serve one file: the link between them (right and wrong secrets, garbage, replays, floods), resets of
+a peer's controllers (38h) that a live peer answers, and peers that are stopped or killed: data in the sockets of a
+stopped peer is never written after the reset is reported done.
 """
 
 import copy
@@ -62,7 +62,7 @@ def links(t, world):
 
 
 def redials(t):
-    """A member that nobody answers is dialled less and less often, and at least every second."""
+    """A member that does not answer is dialled at growing intervals of at most about a second."""
     world = World(has_tcp=True, start=False)
     try:
         with socket.socket() as there:
@@ -76,7 +76,7 @@ def redials(t):
                 there.accept()[0].close()
                 times.append(time.monotonic())
         pauses = [after - before for before, after in zip(times, times[1:])]
-        # Whoever reads the clock is late at times: together they take what they take apart.
+        # A single reading of the clock may be late, so the sums are judged.
         t.ok(sum(pauses[:6]) > 1.0, 'the pauses double from 20 ms', why=pauses)
         t.ok(sum(pauses[6:]) < 20.0, 'and grow no more after a second', why=pauses)
     finally:
@@ -84,7 +84,9 @@ def redials(t):
 
 
 def marks(t):
-    """Another member has failed a flush: hosts are told here, once for each failure, if both have one page cache."""
+    """
+    Another member failed a flush: hosts here get a new loss mark, once per failure, if both share a page cache.
+    """
     def mark():
         with host_of(world['a']) as host:
             return struct.unpack_from('<Q', host.admin.identify(0, 1).data, 384 + 16)[0]
@@ -114,7 +116,10 @@ def marks(t):
 
 
 def told_again(t):
-    """Of lists over two links the one that came last counts: when that may be an older one, the list is told again."""
+    """
+    The list that arrived last counts. When an older list over another link may have arrived last, the list is sent
+    again.
+    """
     world = World(fence='none', start=False)
     try:
         world['a'].start()
@@ -209,7 +214,7 @@ def garbage(t, world):
 
 
 def asked_by_member(t, world):
-    """What the wire tests of 38h cannot ask for."""
+    """Resets by a member, which the wire tests of 38h cannot send."""
     with host_of(world['a']) as host, Member(world.socket('a')) as member:
         who = Instance(host)
         member.shake()
@@ -244,7 +249,7 @@ def live_peer(t, world):
 
 
 def lost_elsewhere(t, world):
-    """A host that one member has lost is told so by the others (log 1Fh, notice F5h)."""
+    """The other members report a host that one member has lost (log 1Fh, notice F5h)."""
     both_up(t, world, 'before a host is lost')
     with host_of(world['a']) as host, \
             world['a'].host(hostnqn='nqn.2014-08.org.example:another',
@@ -303,7 +308,7 @@ def killed_peer(t, world):
 
 
 def each_other(t, world):
-    """Both are to fence the other: both are stopped, with a reset of each other under way."""
+    """Both members are stopped with a reset of each other in flight."""
     both_up(t, world, 'before both stop')
     hosts = {name: host_of(world[name]) for name in ('a', 'b')}
     who = {name: Instance(host) for name, host in hosts.items()}
@@ -313,7 +318,7 @@ def each_other(t, world):
         reset_submit(hosts[name], who[other])
     for name in ('a', 'b'):
         world[name].process.send_signal(signal.SIGCONT)
-    # The one that is reset first may not have been asked yet.
+    # The member reset first may not have received its own request yet.
     t.ok(target.poll(lambda: any(host.admin.wait_closed(0.02) for host in hosts.values())),
          'two that reset each other: a controller ends', SPEC)
     alive = [name for name in ('a', 'b') if world[name].process.poll() is None]
@@ -325,7 +330,7 @@ def each_other(t, world):
 
 
 def both_stop_and_end(t, world):
-    """A peer that is stopped, and this one is to end: nothing hangs."""
+    """This member is terminated while its peer is stopped: nothing hangs."""
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
         who = Instance(victim)
         world.stop('b')
@@ -339,7 +344,7 @@ def both_stop_and_end(t, world):
 
 
 def asked_while_it_ends(t):
-    """A peer that loses its paths to us asks right when we end: nothing of ours is left then."""
+    """A peer asks for resets while this member ends: every answer must be that the controller is gone."""
     for _ in range(3):
         world = World(answer_ms=50)
         results = []
@@ -359,7 +364,7 @@ def asked_while_it_ends(t):
 
 
 def on_a_device(t):
-    """The same fence around a block device: its node carries the locks as a file does."""
+    """The same fence for a block device: its node carries the locks as a file does."""
     why_not = can_loop()
     if why_not:
         t.skip('a block device that two processes share', why_not)
@@ -389,7 +394,7 @@ def unkillable(t):
                  why=world.peer('b', 'a'))
             world['b'].process.send_signal(signal.SIGCONT)
             t.ok(world.wait_up('b', 'a'), 'it answers again')
-            # What it was asked before may be under way there: 3Fh, reset in progress.
+            # An earlier request may still run there: 3Fh, reset in progress.
             t.ok(target.poll(lambda: reset(asker, who) == SUCCESS), 'and then resets', SPEC)
     finally:
         world.finish(t)
@@ -412,7 +417,7 @@ def other_secrets(t):
 
 
 def other_lists(t):
-    """As while members are restarted one after the other with a new member in their documents."""
+    """Members with different lists of members, as while members are restarted one by one to add a member."""
     world = World(answer_ms=50, start=False)
     world['a'].config['cluster']['peers'].append(
         {'name': 'a2', 'address': 'unix:' + os.path.join(world.folder, 'a2.sock'), 'cntlids': [5000, 5999]})
@@ -463,7 +468,7 @@ def serve_fails(t, member, what, text):
 
 
 def secrets_at_their_limits(t):
-    """A secret has 32 to 256 characters; the newline at the end of its file is not one of them."""
+    """A secret has 32 to 256 characters, without the newline at the end of its file."""
     for length in (32, 256):
         world = World(secrets=dict.fromkeys(('a', 'b'), 'x' * length), answer_ms=50)
         try:
@@ -487,7 +492,7 @@ def secrets(t, world):
 
 
 def check(member, change):
-    """What `weft serve --check` says of a changed document."""
+    """Runs `weft serve --check` on a changed document."""
     good, config = member.config, copy.deepcopy(member.config)
     change(config)
     member.config = config
@@ -557,7 +562,7 @@ def live_documents(t, world):
 
 
 def alone(t, world, why='in use by another target'):
-    """A target that knows nothing of the cluster keeps off its files."""
+    """A target outside the cluster refuses the cluster's files."""
     port = target.free_port()
     config = target.config_of(port, [target.namespace(1, 'file:%s,readonly' % world.disk)])
     folder = os.path.join(world.folder, 'alone')

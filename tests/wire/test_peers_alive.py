@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Which members of a cluster are killed, and which are not. A member is killed when its data path stands
-still: it is stopped, or one of its reactors is. A member that is only busy lives, and resets what
-it is asked to: its control thread stands still (as in a long sync of the store), or applies thousands
-of namespaces, or the thread that answers its peers gets no CPU.
+Which members of a cluster are killed. A member is killed when its data path stands still: the process or one of
+its reactors is stopped. A busy member is not killed and carries out resets: its control thread stands still (as in
+a long sync of the store) or applies thousands of namespaces, or the thread that answers its peers gets no CPU.
 """
 
 import signal
@@ -18,10 +17,10 @@ from peerlink import FAILED, HOST_KATO_MS, SUCCESS, Instance, World, host_of, re
 from tap import Tap
 
 SPEC = 'TP8028'
-# Longer than a busy machine leaves a process without a CPU. A member that asks starts to count anew when it did not run
-# itself for half of this time.
+# Longer than a busy machine leaves a process without a CPU. An asking member restarts its time-out when it did not
+# run itself for half of this time.
 ANSWER_MS = 1000
-HELD_S, FREE_S = 0.6, 2.0  # of a thread that gets no CPU now and then
+HELD_S, FREE_S = 0.6, 2.0  # for a thread that gets no CPU at times
 NAMESPACES = 3000
 
 
@@ -35,7 +34,7 @@ def control_of(world, name):
 
 
 def reset_once(world):
-    """A host loses its controller at b, and asks a for a reset of it."""
+    """Resets a host's controller at b by a request to a."""
     with host_of(world['b']) as victim, host_of(world['a']) as asker:
         return reset(asker, Instance(victim))
 
@@ -59,7 +58,7 @@ def control_stands_still(t, world):
 
 
 def applies(t, world):
-    """b gets thousands of namespaces and loses them again, while resets are asked of it."""
+    """b adds and removes thousands of namespaces while it is asked for resets."""
     api = world.api('b')
     document = api.get('/v1/config').json
     large = dict(document, subsystems=document['subsystems'] + [{
@@ -95,7 +94,7 @@ def reactor_stands_still(t, world):
 
 
 def one_reactor_stands_still(t, world):
-    """Of two: the one that has the controller, or the registry, which every reset needs."""
+    """Stops one reactor of two: weft-r0, which has the registry that every reset needs."""
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
         who = Instance(victim)
         with threadstop.Stopped(world['b'].process, 'weft-r0') as stopped:
@@ -107,7 +106,7 @@ def one_reactor_stands_still(t, world):
 
 
 class Reading:
-    """A host that reads, one block after the other, until the end of the block of code."""
+    """A host that reads block after block inside `with`."""
 
     def __init__(self, host):
         self.queue, self.ends, self.statuses = host.queue(), False, set()
@@ -127,7 +126,9 @@ class Reading:
 
 
 def silent_but_at_work(t, world):
-    """The thread that answers is held, and the reactors work: no kill, and no reset that is not sure."""
+    """
+    The answering thread is stopped, the reactors work: no kill, and the reset fails because it is not certain.
+    """
     both_up(t, world, 'before a member is silent')
     with host_of(world['a']) as asker, host_of(world['b']) as victim, \
             world['b'].host(hostnqn='nqn.2014-08.org.example:another',
@@ -145,7 +146,7 @@ def silent_but_at_work(t, world):
 
 
 def silent_and_idle(t, world):
-    """The thread that answers is held, and the reactors sleep: idle is not stuck, so nobody is killed."""
+    """The answering thread is stopped, the reactors sleep: idle is not stuck, so no kill."""
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
         who = Instance(victim)
         kills = world['a'].log().count('killed')
@@ -157,7 +158,7 @@ def silent_and_idle(t, world):
 
 
 def silent_and_held_up(t, world):
-    """The thread that answers is held, and the one that asks gets no CPU now and then: the reset still ends."""
+    """The answering thread is stopped, and the asking thread gets no CPU at times: the reset still ends."""
     both_up(t, world, 'before both members are held up')
     with host_of(world['a']) as asker, host_of(world['b']) as victim:
         who = Instance(victim)
@@ -174,7 +175,7 @@ def silent_and_held_up(t, world):
 
 
 def over_tcp(t):
-    """Nobody can be killed; a busy member resets, one with a stuck reactor does not confirm."""
+    """Over TCP no member can be killed: a busy member resets, a member with a stuck reactor does not confirm."""
     world = World(has_tcp=True, answer_ms=ANSWER_MS)
     try:
         both_up(t, world, 'a link over TCP')

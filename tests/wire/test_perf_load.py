@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-weft perf with a timetable (--rate), with many controllers, idle ones beside them, and many
-namespaces: what it does to the target, what it reports, and how it ends when something is lost,
-refused or too little. A slow medium makes overload certain without a fast machine.
+weft perf with a timetable (--rate), many controllers, idle controllers beside them, and many namespaces: its load
+on the target, its report, and its end when a path is lost or an option is refused. A slow medium makes overload
+certain without a fast machine.
 """
 
 import json
@@ -37,7 +37,7 @@ def result(t, tgt, name, *args):
 
 
 def rate(t, tgt):
-    """The number of commands is the timetable's, however late this machine runs it."""
+    """The timetable gives the number of commands, however late this machine runs."""
     got = result(t, tgt, 'rate', '--rate', '500', '--time', '1s', '--depth', '64')
     t.eq(got['rate_asked'], 500, 'rate: asked')
     t.eq(timetable(got), 500, 'rate: every command of the second was sent or is told')
@@ -51,13 +51,15 @@ def rate(t, tgt):
 
 
 def timetable(got):
-    """All commands of the measured time, whatever became of them."""
+    """All commands that the timetable has for the measured time: sent, answered late, or never sent."""
     return got['read']['ios'] + got['rate_unsent'] + got['rate_answered_late']
 
 
 def accuracy(t, tgt):
-    """Kept means within 3 per cent. A machine that is too slow or too busy says so itself, and then
-    what it did not do must add up; more than asked is wrong on any machine."""
+    """
+    "Kept" is within 3 per cent. On a slow or busy machine perf reports that it did not keep the rate, and the
+    counts must add up. More than the rate is wrong on any machine.
+    """
     for asked in (10000, 50000, 200000):
         name = 'rate %d: ' % asked
         got = result(t, tgt, name, '--rate', str(asked), '--warmup', '200ms', '--time', '0.5s', '--depth', '127')
@@ -72,7 +74,7 @@ def accuracy(t, tgt):
 
 
 def commands(tgt):
-    """How many the target has had so far, as it says when asked by SIGUSR1."""
+    """Number of commands of the target so far, from its report on SIGUSR1."""
     known = len(COMMANDS.findall(tgt.log()))
     tgt.process.send_signal(signal.SIGUSR1)
     target.poll(lambda: len(COMMANDS.findall(tgt.log())) > known)
@@ -80,11 +82,11 @@ def commands(tgt):
 
 
 def stalled(t, tgt, *args):
-    """A perf that is stopped from before the end of its warm-up until long after that of its time."""
+    """Stops perf from within its warm-up until after the end of its time."""
     before = commands(tgt)
     with subprocess.Popen(command(tgt, '--warmup', '500ms', '--time', '300ms', '--json', *args), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        # More than it takes to connect: the load has begun, and so has the warm-up.
+        # More commands than connecting takes: the load and the warm-up have begun.
         target.poll(lambda: commands(tgt) > before + 25)
         process.send_signal(signal.SIGSTOP)
         resumed = time.monotonic() + 1.2
@@ -96,10 +98,10 @@ def stalled(t, tgt, *args):
 
 
 def late_start(t, tgt):
-    """Warm-up is over late: the measured time begins then and is not shorter for it."""
+    """The warm-up ends late: the measured time begins then and is not shortened."""
     got = stalled(t, tgt, '--nsid', '3', '--depth', '8')
     t.ok(0.3 <= got['elapsed_s'], 'a late start does not shorten the time', why=got)
-    # Eight at a time, 100 ms each; those in flight at the beginning are the ninth lot.
+    # Eight at a time, 100 ms each; commands in flight at the beginning add one more lot.
     most = 8 * (got['elapsed_s'] * 1000 / SLOW_MS + 2)
     t.ok(0 < got['read']['ios'] <= most, 'a late start does not add commands', why=got)
     got = stalled(t, tgt, '--rate', '2k', '--depth', '64')
@@ -117,7 +119,7 @@ def slower_than_the_time(t, tgt):
 
 
 def overload(t, tgt):
-    """One command takes 100 ms and one may be in flight: 10 a second, and the rest waits."""
+    """One command takes 100 ms and one may be in flight: 10 a second; the rest waits."""
     got = result(t, tgt, 'overload', '--nsid', '3', '--rate', '100', '--depth', '1', '--time', '1s')
     t.ok(not got['rate_kept'] and got['rate_achieved'] <= 11, 'overload: it says so', why=got)
     t.ok(got['rate_unsent'] >= 85, 'overload: what never left is counted', why=got)
@@ -190,7 +192,7 @@ def files_raised(t, tgt):
 def namespaces(t, tgt):
     got = result(t, tgt, 'namespaces', '--nsid', '4', '--namespaces', '20', '--bytes', '4M')
     t.eq((got['namespaces'], got['read']['ios']), (20, 1024), 'namespaces: what ran')
-    # Each was written or not: with 1,000 random choices all 20 are.
+    # With 1,000 random choices every one of the 20 namespaces is written.
     perf(tgt, '--nsid', '4', '--namespaces', '20', '--rw', 'randwrite', '--bytes', '4M')
     with tgt.host() as host:
         queue = host.queue()
@@ -206,13 +208,13 @@ def interrupted(t, tgt):
             target.poll(lambda: tgt.log().count('connected to') > before)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
-        # 1 when it came before the first command.
+        # 1 when the signal came before the first command.
         t.ok(process.returncode in (0, 1) and json.loads(out), name + ': an interrupt ends it',
              why=(process.returncode, err))
 
 
 def lost(t, tgt):
-    """The target goes away under several controllers: one message, status 1, no hang."""
+    """The target is lost under several controllers: one message, status 1, no hang."""
     with subprocess.Popen(command(tgt, '--time', '1h', '--controllers', '8', '--rate', '2k'),
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         target.poll(lambda: tgt.log().count('connected to') >= 8)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-weft perf over several paths, to several subsystems and targets: what each path carried, what is
-verified when a path is cut under the load, hedged reads, and how it ends when no path is left.
+weft perf over several paths, to several subsystems and targets: commands per path, verification when a path is cut
+under load, hedged reads, and the end when no path is left.
 """
 
 import json
@@ -38,7 +38,7 @@ def result(t, name, *args):
 
 
 def commands(tgt):
-    """How many the target has had so far, as it says when asked by SIGUSR1."""
+    """Number of commands of the target so far, from its report on SIGUSR1."""
     known = len(COMMANDS.findall(tgt.log()))
     tgt.process.send_signal(signal.SIGUSR1)
     target.poll(lambda: len(COMMANDS.findall(tgt.log())) > known)
@@ -46,10 +46,10 @@ def commands(tgt):
 
 
 def cut_under_load(tgt, relay, *args):
-    """A perf whose relay is cut when its load has begun: status, what it reports, what it complains of."""
+    """Cuts the relay of a running perf; returns its status, report and error output."""
     before = commands(tgt)
     with subprocess.Popen(command('--json', *args), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        # More than it takes to connect.
+        # More commands than connecting takes.
         target.poll(lambda: commands(tgt) > before + 200)
         relay.cut()
         out, err = process.communicate(timeout=60)
@@ -81,7 +81,7 @@ def policies(t, tgt):
     got = result(t, 'numa', *path_args(tgt), '--policy', 'numa', '--bytes', '4M')
     t.eq(shares(got), [1024, 0], 'numa: the others only when it is gone')
     got = result(t, 'warm-up', *path_args(tgt), '--warmup', '200ms', '--time', '200ms')
-    # Those answered in the time that were sent before it count as well, and a path counts all it answered.
+    # Commands sent before the measured time and answered in it count as well; a path counts all that it answered.
     t.ok(abs(sum(shares(got)) - got['read']['ios']) <= 64, 'warm-up: is not counted', why=(shares(got), got['read']))
     text = perf(*path_args(tgt), '--bytes', '1M', '--profile', 'training').stdout
     t.ok('paths   2, policy queue-depth, profile training' in text and '127.0.0.1:%d: ' % tgt.ports[1] in text and
@@ -101,7 +101,7 @@ def one_path(t, tgt):
 
 
 def more(t, tgt):
-    """Queues, controllers, namespaces and the timetable go with paths."""
+    """Queues, controllers, namespaces and --rate work with paths."""
     got = result(t, 'queues', *path_args(tgt), '--queues', '2', '--controllers', '3', '--depth', '4', '--bytes', '4M')
     t.eq((got['read']['ios'], sum(shares(got)), got['controllers']), (1024, 1024, 3), 'queues and controllers: what ran')
     perf(*path_args(tgt), '--nsid', '4', '--namespaces', '5', '--rw', 'randwrite', '--bytes', '1M')
@@ -121,7 +121,7 @@ def targets(t, tgt):
                  '--policy', 'round-robin', '--bytes', '64M')
     t.eq([(path['subsystem'], path['address']) for path in got['paths']],
          [(target.NQN, first), (target.NQN, second), (OTHER, second)], 'targets: each has its paths')
-    # Long enough that one who begins late on a busy machine gets its part too.
+    # Long enough for a target that starts late on a busy machine to get its share.
     t.ok(all(count > 100 for count in shares(got)) and sum(shares(got)) == 16384, 'targets: all get the load',
          why=shares(got))
     text = perf('--target', '%s@%s' % (target.NQN, first), '--target', '%s@%s' % (OTHER, second), '--bytes', '1M').stdout
@@ -131,7 +131,9 @@ def targets(t, tgt):
 
 
 def cut(t, tgt):
-    """Half the load goes over a relay that resets its connections: nothing is lost, and it is told."""
+    """
+    Half the load goes over a relay that resets its connections: no data is lost, and the report shows the cut.
+    """
     relay = Relay(tgt.ports[1])
     code, got, err = cut_under_load(
         tgt, relay, *path_args(tgt, [tgt.ports[0], relay.port]), '--nsid', '2', '--policy', 'round-robin', '--rw', 'randwrite',
@@ -163,14 +165,14 @@ def all_gone(t, tgt):
 
 
 def hedged(t, tgt):
-    """A twentieth of the reads is slow by itself: twins are sent, and no more than allowed."""
+    """A twentieth of the reads is slow: perf sends twins, within the limit."""
     got = result(t, 'hedge', *path_args(tgt), '--nsid', '3', '--depth', '8', '--time', '2s', '--hedge', '90',
                  '--hedge-extra', '20')
     hedge = got['hedge']
     t.eq(hedge['percentile'], 90, 'hedge: what was asked for')
     t.eq(hedge['reads'], got['read']['ios'], 'hedge: of all reads')
     t.ok(hedge['extra'] > 0 and hedge['threshold_us'] > 0, 'hedge: some are sent twice', why=hedge)
-    # A bucket of 256 may be full when the measuring begins.
+    # The budget of 256 may be full when measuring begins.
     t.ok(hedge['extra'] <= 256 + 0.2 * hedge['reads'] and hedge['wins'] <= hedge['extra'], 'hedge: bounded', why=hedge)
     text = perf(*path_args(tgt), '--bytes', '1M', '--hedge', '99.5').stdout
     t.ok('hedge   ' in text and 'reads sent twice' in text, 'hedge: in words', why=text)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Which reactor a connection lands on. A host opens an admin queue and then its I/O queues; only the
-latter make work, so it is they that must be spread, also when every host has just one of them.
-What is looked at is the time that each reactor's thread has run while one queue was loaded.
+Placement of connections on reactors. A host opens an admin queue and then its I/O queues. Only I/O queues make
+load, so they must be spread, also when every host has only one. The test measures the run time of each reactor's
+thread while one queue is loaded.
 """
 
 import target

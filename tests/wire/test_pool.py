@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The files of a pool: made with the namespace, sized by it, removed with it and only with it; what a
-kill leaves behind is told, not removed; the account over all of that. A Format that is killed leaves
-the old format, with all, some or none of the data, or the new one; one whose medium fails leaves the old one, open to I/O again. Write
-protection until the power cycle ends with the next start, permanent protection does not. NVMe Base
-2.1, sections 5.1.10, 5.1.21, 8.1.15, 8.1.16.
+The files of a pool: created with their namespace and its size, removed only with it; files left by a kill are
+reported, not removed; the capacity counts all of that. A killed Format leaves the old format with all, some or
+none of the data, or the new format; a Format whose medium fails leaves the old one, open to I/O again. Write
+protection until the power cycle ends with the next start, permanent protection does not. NVMe Base 2.1, sections
+5.1.10, 5.1.21, 8.1.15, 8.1.16.
 """
 
 import glob
@@ -107,7 +107,7 @@ def format_killed(t, tgt):
         conn = host.queue()
         data = n.pattern(4096, 5)
         conn.put(nsid, 0, data)
-        # Held up by a write that owes its data, then killed: nothing of it has happened.
+        # A write that waits for its data delays the Format, then the target is killed: nothing has changed.
         owed = conn.rw(n.WRITE, nsid, 64, 64, 512, bytes(32768), way='r2t', is_auto=False)
         conn.wait_r2t(owed)
         host.admin.submit(FORMAT, nsid=nsid, cdw10=1 | 1 << 9)
@@ -128,7 +128,7 @@ def format_killed(t, tgt):
 
 
 def format_killed_halfway(t, tgt):
-    """SLOW is erased in pieces of 16 MiB, each held up: killed when the first is gone."""
+    """SLOW is erased in slow pieces of 16 MiB; the target is killed after the first."""
     last = (SLOW_BYTES >> 9) - 8
     with tgt.host() as host:
         conn = host.queue()
@@ -206,7 +206,7 @@ def ns_path(nsid):
 
 
 def dropped(t, tgt):
-    """Protection for good outlives the namespace in the document, by its UUID."""
+    """Permanent protection, kept by UUID, outlives the namespace in the document."""
     api = api_of(tgt)
     with tgt.host() as host:
         nsid = create(host, 8)
@@ -248,7 +248,7 @@ def dropped(t, tgt):
 
 
 def deleted_by_api(t, tgt):
-    """DELETE of a namespace leaves its file, unless it is asked not to; and only in the pool."""
+    """DELETE of a namespace leaves its file unless asked to delete it, which works only in the pool."""
     api = api_of(tgt)
     outside = os.path.join(tgt.folder, 'outside')
     inside = os.path.join(tgt.pool, 'named-by-hand.img')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-procfs.py, by which other tests look at a target: a process that opens and closes files and starts and ends threads all the time
-is listed without an error. No target.
+procfs.py, which other tests use: listing a process that opens and closes files and starts and ends threads all the
+time gives no error. No target.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ while True:
 
 
 def listings(ask):
-    """How many things each answer held."""
+    """The set of the sizes of all answers."""
     counts, begin = set(), time.monotonic()
     while time.monotonic() < begin + (LISTINGS_S if len(counts) > 1 else nvmetcp.TIMEOUT_S):
         counts.add(len(ask()))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Controller properties and the life cycle they steer: enable, reset, shutdown. NVMe Base 2.1,
-sections 3.1.4 (properties), 3.5 to 3.7, 6.5 and 6.6 (Property Get and Set).
+Controller properties and what they control: enable, reset, shutdown. NVMe Base 2.1, sections 3.1.4 (properties),
+3.5 to 3.7, 6.5 and 6.6 (Property Get and Set).
 """
 
 import os
@@ -136,7 +136,7 @@ def reset(t, tgt):
         host.admin.set_feature(7, 0x30003)
         t.status(host.admin.set_property(n.CC, n.CC_ENABLE & ~1), n.OK, 'CC.EN 1 to 0',
                  'Base 3.7.2')
-        # Even while the host does not close its side of the I/O queues.
+        # Also while the host leaves its side of the I/O queues open.
         t.eq(host.admin.csts_until(0, RDY) & RDY, 0, 'reset: CSTS.RDY goes to 0', 'Base 3.7.2')
         t.ok(all(conn.wait_closed() for conn in queues), 'reset: I/O queues are closed',
              'Base 3.7.2')
@@ -148,7 +148,7 @@ def reset(t, tgt):
 
 
 def hasty_enable(t, tgt):
-    """CC.EN back to 1 before CSTS.RDY fell: against the rules, yet nothing may hang."""
+    """CC.EN is set to 1 before CSTS.RDY fell: a violation of the specification, but nothing may hang."""
     with t.guard('hasty enable'), tgt.host() as host:
         queues = [host.queue(qid) for qid in (1, 2)]
         for cc in (n.CC_ENABLE & ~1, n.CC_ENABLE):
@@ -180,7 +180,7 @@ def shutdown(t, tgt):
 
 
 def shutdown_of_many(t, tgt):
-    """More media than are flushed at once: each is, once; those that fail tell."""
+    """More media than are flushed at once: each is flushed once, failures are reported."""
     spaces = []
     for nsid in range(1, MANY + 1):
         media = 'file:%s,size=64K,block=512' % os.path.join(tgt.folder, 'many-%d' % nsid)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Things that happen at the same time: hosts that leave in the middle of Connect, of data and of slow
-commands, I/O queues that join while their controller ends, Aborts that meet completions, and
-configurations that change under load. With two reactors each of these crosses from one to the
-other. What is promised: no answer twice, none for another command, and a target that goes on.
-NVMe Base 2.1, sections 3.3.2.2 (queues), 3.7 (resets), 5.1.1 (Abort).
+Concurrent events: hosts that leave during Connect, data and slow commands, I/O queues that join while their
+controller ends, Aborts that meet completions, and configurations that change under load. With two reactors each of
+these crosses between them. Guarantees: no command is answered twice or with another's answer, and the target goes
+on. NVMe Base 2.1, sections 3.3.2.2 (queues), 3.7 (resets), 5.1.1 (Abort).
 """
 
 import struct
@@ -26,7 +25,7 @@ def works(t, tgt, name):
 
 
 def leave_in_connect(t, tgt):
-    """Closes before the answer of an admin Connect, which visits the registry's reactor."""
+    """Closes before the answer to an admin Connect, which passes through the registry's reactor."""
     for i in range(120):
         conn = tgt.conn()
         cmd = conn.submit_fabrics(n.CONNECT, n.connect_body(kato_ms=1000 * (i % 2)),
@@ -57,7 +56,7 @@ def leave_in_io_connect(t, tgt):
 
 
 def same_qid(t, tgt):
-    """Two connections want the same queue: exactly one gets it."""
+    """Several connections request the same queue ID: exactly one gets the queue."""
     counts = []
     with tgt.host() as host:
         for qid in range(1, 31):
@@ -74,7 +73,7 @@ def same_qid(t, tgt):
 
 
 def reset_while_joining(t, tgt):
-    """CC.EN goes to 0 while I/O queues connect: each is refused, or is connected and closed."""
+    """CC.EN is set to 0 while I/O queues connect: each is refused, or is connected and closed."""
     odd = []
     with tgt.host() as host:
         for _ in range(30):
@@ -101,7 +100,7 @@ def reset_while_joining(t, tgt):
 
 
 def reset_with_commands(t, tgt):
-    """A reset amid slow commands and data owed: the queues end, none is answered twice."""
+    """A reset amid slow commands and owed data: the queues end, no command is answered twice."""
     with tgt.host() as host:
         for _ in range(3):
             conn = host.queue(1)
@@ -117,7 +116,7 @@ def reset_with_commands(t, tgt):
 
 
 def aborts(t, tgt):
-    """Aborts of commands that are about to end: each is answered once, and truthfully."""
+    """Aborts of commands that are about to end: each gets one correct answer."""
     lies = []
     with tgt.host() as host:
         conn = host.queue(1)
@@ -158,7 +157,9 @@ def leave_in_data(t, tgt):
 
 
 def reload_under_load(t, tgt):
-    """Namespaces come and go while slow commands run on them: they finish on what they began."""
+    """
+    Namespaces are added and removed while slow commands run on them: commands end on the namespace they began on.
+    """
     with tgt.host() as host:
         conn = host.queue(1)
         host.admin.submit(n.AER)
@@ -182,7 +183,7 @@ def reload_under_load(t, tgt):
 
 
 def ports_under_load(t, tgt):
-    """A port that goes closes its connections; the others do not notice."""
+    """Removing a port closes its connections only."""
     port = target.free_port('127.0.0.2')
     tgt.reload(lambda config: config['ports'].append(
         {'id': 2, 'address': '127.0.0.2', 'service': str(port)}))
@@ -221,7 +222,7 @@ def host_forbidden(t, tgt):
 
 
 def busy_queue(conn, nsid):
-    """Commands that wait for everything there is to wait for: buffers, blocks, data of the host."""
+    """Commands that wait for buffers, blocks and data of the host."""
     owed = [conn.rw(n.WRITE, nsid, 64 * i, 64, 512, bytes(32768), way='r2t', is_auto=False)
             for i in range(3)]
     r2ts = [conn.wait_r2t(cmd) for cmd in owed]
@@ -231,7 +232,7 @@ def busy_queue(conn, nsid):
 
 
 def removed_while_waiting(t, tgt):
-    """What goes away under such a queue: each command is answered, or its connection ends."""
+    """Removals under such a queue: each command is answered, or its connection ends."""
     second = 'nqn.2026-11.io.weft:second'
     port = target.free_port('127.0.0.3')
     slow = target.namespace(9, 'fault:delay:ms=30@mem:8M,block=512')
@@ -284,7 +285,7 @@ def removed_while_waiting(t, tgt):
 
 
 def refused_in_a_row(t, tgt):
-    """Many Connects in one write, the last of them good."""
+    """Many Connects in one send, only the last one valid."""
     with tgt.conn() as conn:
         conn.ic()
         cmds = [conn.submit_fabrics(n.CONNECT, n.connect_body(),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-What the target does not offer, each refused with the status of the specification and said nowhere
-to exist: firmware, self-test, directives, virtualization, security, sanitize,
-telemetry, endurance groups, NVM sets, protection information. NVMe Base 2.1; NVM Command Set 1.1.
+Unsupported functions: each is refused with the status of the specification and not reported as supported:
+firmware, self-test, directives, virtualization, security, sanitize, telemetry, endurance groups, NVM sets,
+protection information. NVMe Base 2.1; NVM Command Set 1.1.
 """
 
 import struct
@@ -12,7 +12,7 @@ import nvmetcp as n
 import target
 from tap import Tap
 
-# name, opcode, section; Identify and the effects log do not offer them either
+# name, opcode, section; Identify and the effects log do not report them either
 ADMIN = [
     ('Firmware Commit', 0x10, 'Base 5.1.8'),
     ('Firmware Image Download', 0x11, 'Base 5.1.9'),

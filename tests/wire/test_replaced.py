@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-An NSID is given to another namespace while hosts use it: in one document, by removing and adding, by
-a rollback. What a host sent for the former namespace, or sends before it has read who has the NSID
-now (Identify CNS 03h), is refused and changes nothing; what it sends later runs. Other hosts
-are judged by what they have read themselves. docs/adr/0033.
+An NSID gets another namespace while hosts use it: in one document, by removing and adding, by a rollback. Commands
+sent for the former namespace, or before the host has read which namespace has the NSID now (Identify CNS 03h), are
+refused and change nothing; later commands run. Each host is judged by what it has read itself. docs/adr/0033.
 """
 
 import os
@@ -42,7 +41,7 @@ def spaces(config):
 
 
 def place(tgt, nsid, ns):
-    """The NSID is this namespace's from now on, or nobody's (None)."""
+    """Gives the NSID to `ns`; None removes the namespace."""
     def edit(config):
         rest = [other for other in spaces(config) if other['nsid'] != nsid]
         spaces(config)[:] = sorted(rest + ([ns] if ns else []), key=lambda other: other['nsid'])
@@ -60,14 +59,14 @@ def swap(tgt, nsid=NSID):
 
 
 def look(host, nsid=NSID):
-    """What a host reads of a namespace in a scan."""
+    """Reads the namespace as a host's scan does; returns its UUID."""
     told = host.admin.identify(3, nsid)
     host.admin.identify(0, nsid)
     return str(uuid.UUID(bytes=bytes(told.data[4:20])))
 
 
 def until_taken(conn, nsid=NSID):
-    """Reads until they are not put off; statuses on the way."""
+    """Reads until reads are accepted; returns the statuses seen."""
     seen = set()
 
     def is_over():
@@ -85,7 +84,7 @@ def is_zero(tgt, nsid=NSID):
 
 
 def owing(conn, nsid, lba, begun=0):
-    """A write whose data the target has asked for."""
+    """A write that has its R2T; `begun` bytes of its data have been sent."""
     cmd = conn.rw(n.WRITE, nsid, lba, BYTES // 512, 512, OLD * (BYTES // 512), way='r2t', is_auto=False)
     conn.wait_r2t(cmd)
     if begun:
@@ -96,7 +95,7 @@ def owing(conn, nsid, lba, begun=0):
 
 
 def commands(conn, nsid=NSID):
-    """Of every kind that names a namespace."""
+    """One command of every kind that names a namespace."""
     dsm = struct.pack('<IIQ', 0, 1, 0)
     copy = struct.pack('<8xQH14x', 1, 0)
     return {
@@ -156,7 +155,7 @@ def one_document(t, tgt):
 
 
 def two_steps(t, tgt):
-    """Removed, and made again."""
+    """The namespace is removed, then another is created."""
     with tgt.host() as host:
         conn = host.queue()
         look(host)
@@ -223,7 +222,7 @@ def copy_source(t, tgt):
 
 
 def at_the_medium(t, tgt):
-    """What has begun ends in the namespace that it was sent for."""
+    """A command that has begun ends in the namespace that it was sent for."""
     with tgt.host() as host:
         conn = host.queue()
         stuck = conn.rw(n.WRITE, HUNG, 0, 1, 512, OLD)

@@ -25,9 +25,9 @@ NOTICE = 6 | 0 << 8 | 0x80 << 16
 PREEMPTED, RELEASED, CLEARED = 1, 2, 3
 SPEC = 'Base 8.1.22'
 SLOW, PLAIN = 3, 2
-SLOW_MS = 3600000  # an hour: what waits for the medium is late for certain
+SLOW_MS = 3600000  # an hour: longer than any test
 DYNAMIC = 0xffff  # CNTLID of entries: the controllers are dynamic
-# None, one that is not there, one that cannot be.
+# No NSID, a missing one, an invalid one.
 WRONG_NSIDS = ((0, n.INVALID_NS), (9, n.INVALID_FIELD), (0xfffffffe, n.INVALID_NS))
 
 
@@ -44,7 +44,7 @@ def key(number):
 
 
 class Peer:
-    """A host: its controller and two I/O queues, which live on different reactors."""
+    """A host with two I/O queues on different reactors."""
 
     def __init__(self, tgt, number, queues=2):
         self.number = number
@@ -208,7 +208,7 @@ def registering(t, tgt):
     b.close()
 
 
-# What holder, registrant and other may do: A allowed, C conflict. Base 8.1.22.1.
+# What holder, registrant and other hosts may do: A allowed, C conflict. Base 8.1.22.1.
 TABLE = {WE: ('AAA', 'ACC'), EA: ('ACC', 'ACC'), WERO: ('AAA', 'AAC'), EARO: ('AAC', 'AAC'),
          WEAR: ('AAA', 'AAC'), EAAR: ('AAC', 'AAC')}
 
@@ -304,7 +304,7 @@ def preempt_and_abort(t, tgt):
     b.conn.wait(mine)
     b.clear(SLOW)
 
-    # A write into memory media that owes data: the answer waits for its end.
+    # A write into memory media waits for data: the answer to Preempt and Abort waits for the write.
     for peer in (a, b):
         peer.register(PLAIN)
     write = a.conn.rw(n.WRITE, PLAIN, 0, 8, 512, b'\xab' * 4096, way='r2t', is_auto=False)
@@ -314,7 +314,8 @@ def preempt_and_abort(t, tgt):
     t.ok(target.poll(lambda: b.queues[1].wait(
         b.queues[1].submit(REPORT, PLAIN, read_bytes=128, cdw10=31, cdw11=1)).data[0] > 2),
          'the truth has changed', SPEC)
-    # What the reactors are told travels as reports do, by messages of the control reactor, and is before them.
+    # Messages of the control reactor carry reports and this change: once reports are answered, the change is
+    # there.
     for _ in range(20):
         for conn in a.queues + b.queues[1:]:
             conn.do(REPORT, PLAIN, read_bytes=128, cdw10=31, cdw11=1)
@@ -363,7 +364,7 @@ def notices(t, tgt):
     t.ok(target.poll(lambda: c.log(rae=1)[0] == 3), 'all of them', SPEC)
     c.log()
 
-    # Several before one is read: first in, first out.
+    # Several notifications before the log is read: first in, first out.
     for nsid in (1, PLAIN):
         a.register(nsid)
         b.register(nsid)
@@ -428,7 +429,7 @@ def masks(t, tgt):
 
 
 def gone(t, tgt):
-    """Hosts that leave while their command is with the control thread, or aborts others."""
+    """Hosts leave while the control thread has their command, or while it aborts others."""
     keeper = Peer(tgt, 1)
     keeper.register()
     for number in range(2, 42):
@@ -451,7 +452,7 @@ def gone(t, tgt):
 
 
 def admin_commands(t, tgt):
-    """Those that change a namespace are kept out like writes."""
+    """Commands that change a namespace are refused like writes."""
     a, b, c = peers = [Peer(tgt, number) for number in (1, 2, 3)]
 
     def statuses(peer):
@@ -576,7 +577,7 @@ def test(t, tgt):
 
 
 SPACES = [
-    # Given: memory would have another UUID after a restart, and no reservation.
+    # Explicit UUIDs: memory would get another UUID, and so no reservation, after a restart.
     target.namespace(1, 'mem:4M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e01'),
     target.namespace(PLAIN, 'mem:4M,block=512', uuid='6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e02'),
     target.namespace(SLOW, 'fault:delay:op=read:ms=%d@mem:1M,block=512' % SLOW_MS,

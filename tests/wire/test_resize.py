@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Namespaces that grow while they are served, on files and in memory: hosts hear of it, Identify tells
-the new size, the last new block works and the one behind it does not; what would shrink is refused
-and changes nothing; a block size that changes; a file that somebody cut under the target: what is
-lost fails with a status, the rest is served. NVMe Base 2.1, sections 5.1.2.1, 5.1.13; NVM 4.1.5.1.
+Namespaces that grow while they are served, on files and in memory: hosts get a notice, Identify has the new size,
+the last new block works and the block after it does not. Shrinking is refused and changes nothing. A block size
+changes. A file is truncated under the target: lost blocks fail with a status, the rest is served. NVMe Base 2.1,
+sections 5.1.2.1, 5.1.13; NVM 4.1.5.1.
 """
 
 import os
@@ -137,7 +137,7 @@ def cut_file(t, tgt, host, conn):
                              ('a range over the cut', 4, 8)):
         t.status(conn.read(1, lba, count, BLOCK), n.UNRECOVERED_READ, 'cut: ' + name,
                  'NVM 3.2.4')
-    # It would make the file longer again, with a hole where data was.
+    # A write would make the file longer again, with a hole in place of data.
     t.status(conn.put(1, 100, n.pattern(BLOCK, 1), BLOCK), n.WRITE_FAULT, 'cut: no write', 'NVM 3.3.6')
     for lba in (9, 100):
         t.status(conn.read(1, lba, 1, BLOCK), n.UNRECOVERED_READ, 'cut: behind it nothing is back',

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Rights of hosts: what a host may change of state that it shares with others (write protection,
-format, labels, namespaces). Without a right the command or feature is not told of and refused; with
-it, both; the operator's word is last. NVMe Base 2.1, sections 5.1.13.2.1, 5.1.12.1.6, 5.1.25.1.
+Rights of hosts: what a host may change of state that it shares with others (write protection, format, labels,
+namespaces). A host without a right does not see the command or feature and is refused; with the right, it sees and
+may use it; the operator overrides both. NVMe Base 2.1, sections 5.1.13.2.1, 5.1.12.1.6, 5.1.25.1.
 """
 
 import json
@@ -30,7 +30,7 @@ def ctl(tgt, *words):
 
 
 def told(admin):
-    """What the controller tells its host that it can do."""
+    """The functions that the controller reports as supported."""
     page = bytes(admin.identify(1).data)
     effects = bytes(admin.get_log(5, 4096).data)
     features = bytes(admin.get_log(0x12, 1024).data)
@@ -49,7 +49,7 @@ def told(admin):
 
 
 def tries(admin, cntlid):
-    """One attempt for each right; each ends as it began when it is allowed."""
+    """One attempt for each right; an allowed attempt leaves the state as it was."""
     return {
         'write-protect': [admin.set_feature(0x84, state, nsid=1).status for state in (1, 0)],
         'format': [admin.do(FORMAT_NVM, nsid=1, cdw10=0).status],
@@ -83,7 +83,7 @@ def nothing_by_default(t, tgt):
 
 
 def given_one_by_one(t, tgt):
-    """Each right alone gives what it names and no more, to a controller that is connected already."""
+    """Each right alone, given to a connected controller, allows only what it names."""
     with tgt.host() as host:
         for right in RIGHTS:
             run = ctl(tgt, 'host', 'rights', target.NQN, HOST, right)
@@ -112,7 +112,7 @@ def given_one_by_one(t, tgt):
 
 
 def operator_is_last(t, tgt):
-    """A host protects for good; no host lifts that, the operator does, and it stays lifted."""
+    """A host sets permanent protection; no host can lift it, the operator can, and it stays lifted."""
     ctl(tgt, 'host', 'rights', target.NQN, HOST, 'write-protect')
     with tgt.host() as host:
         admin, conn = host.admin, host.queue()
@@ -159,7 +159,7 @@ def words(t, tgt):
 
 
 def closed(t):
-    """Rights of a host that may not connect are a mistake; with the host go its rights."""
+    """Rights of a host that may not connect are an error; removing a host removes its rights."""
     tgt = target.Target(allow_any_host=False, hosts=[HOST, OTHER], rights={HOST: ['label']})
     try:
         run = ctl(tgt, 'host', 'rights', target.NQN, 'nqn.2026-11.io.weft:third', 'label')

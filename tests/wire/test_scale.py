@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A thousand subsystems and ten thousand namespaces over two reactors: they start from the store; the
-first and the last are reached; lists, ANA log and Identify of the largest subsystem are right; one
-namespace comes, grows and goes while another is read; 4,096 queues connect, each answers a command,
-and when they have left, or a change is over, so is their memory. NVMe Base 2.1, sections 5.1.13.2, 5.1.12.1.13, 5.1.2.1.
+A thousand subsystems and ten thousand namespaces over two reactors: they start from the store; the first and the
+last are reachable; lists, ANA log and Identify of the largest subsystem are right; one namespace is added, resized
+and removed while another is read; 4,096 queues connect and answer a command each; memory returns when the queues
+have left and after a change. NVMe Base 2.1, sections 5.1.13.2, 5.1.12.1.13, 5.1.2.1.
 """
 
 import os
@@ -23,11 +23,11 @@ LARGE = NAMESPACES - (SUBSYSTEMS - 1)   # in the largest subsystem; every other 
 GROUPS = 1000
 BLOCK = 4096
 BLOCKS = 16
-NEW = 16384                 # the largest NSID that there can be
+NEW = 16384                 # the largest possible NSID
 QUEUES, PER_CTRL = 4096, 64
 LIST, ANA = 'Base 5.1.13.2.2', 'Base 5.1.12.1.13'
 NS_NOTICE, NS_BIT = 2 | 0x04 << 16, 1 << 8
-SANITIZER_KIB = 1 << 30     # of address space: what only their shadow memory takes
+SANITIZER_KIB = 1 << 30     # of address space: only sanitizers' shadow memory takes as much
 
 
 def nqn(i):
@@ -186,14 +186,14 @@ def is_sanitized(tgt):
 
 
 def queues_possible():
-    """As many files as this process may have; the target has the same limit."""
+    """How many queues the limit of open files allows; the target has the same limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return QUEUES if hard > QUEUES + QUEUES // PER_CTRL + 256 else 1024
 
 
 def crowd(tgt, count):
-    """Over all of the subsystems that it takes, so that no one carries it."""
+    """Connects hosts spread over the subsystems, so that no subsystem has them all."""
     hosts = [tgt.host(nqn(i * 7 % SUBSYSTEMS)) for i in range(count // PER_CTRL)]
     return hosts, [conn for host in hosts for conn in host.many_queues(range(1, PER_CTRL + 1))]
 
@@ -219,7 +219,7 @@ def queues(t, tgt):
     if is_sanitized(tgt):
         t.skip('memory after the queues', 'a sanitizer keeps what was freed')
         return
-    # The buffers that the commands needed and what the allocator keeps may stay.
+    # The commands' buffers and the allocator's free memory may stay.
     most = before + (full - before) // 4
     target.poll(lambda: status_kib(tgt, 'VmRSS') <= most)
     after = status_kib(tgt, 'VmRSS')
@@ -229,7 +229,7 @@ def queues(t, tgt):
 
 
 def memory_of_changes(t, tgt, before):
-    """What a change needs for a moment is several times what the configuration is."""
+    """A change temporarily needs several times the memory of the configuration."""
     if is_sanitized(tgt):
         t.skip('memory after the changes', 'a sanitizer keeps what was freed')
         return

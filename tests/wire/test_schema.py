@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The schemas and manual pages of the document against the program's tables of fields, by tools/fields.
-And that tools/fields would see a field, or a fact about one, that is missing on either side, and that
-its --write mends the documents.
+tools/fields compares the schemas and manual pages of the document with the program's tables of fields. Also:
+tools/fields reports a field, or a fact about one, that is missing on either side, and --write corrects the
+documents.
 """
 
 import copy
@@ -105,7 +105,7 @@ def mistakes(t, fields, tables, options):
 
 
 def writes(t, fields, tables, options):
-    """--write: facts are put right, and a new field comes into all documents."""
+    """--write corrects facts and adds a new field to all documents."""
     with Docs() as docs:
         docs.edit('config-schema.json', '"minimum": 32, "maximum": 4096', '"minimum": 16, "maximum": 4096')
         docs.edit('config-schema.json', '["off", "auto", "on"]', '["off", "on"]')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-`weft serve` on the command line: --help, unknown flags, --check of good and bad configurations
-with the place of every error, the banner, and the figures that SIGUSR1 asks for.
+`weft serve` on the command line: --help, unknown flags, --check of valid and invalid configurations with the place
+of every error, the banner, and the figures printed on SIGUSR1.
 """
 
 import copy
@@ -46,7 +46,7 @@ def ns(config, i=0):
 
 
 def setter(path, value):
-    """A change of the good configuration: a path of keys, and what stands there instead."""
+    """Returns a function that sets the value at a path of keys."""
     def change(config):
         at = config
         for key in path[:-1]:
@@ -56,7 +56,7 @@ def setter(path, value):
 
 
 NS0 = ['subsystems', 0, 'namespaces', 0]
-# name, change, text that the explanation must hold: where, or what
+# name, change, text that the explanation must hold: the place or the cause
 BAD = [
     ('unknown version', setter(['version'], 2), 'version'),
     ('unknown key at the top', setter(['colour'], 1), 'colour'),
@@ -180,7 +180,7 @@ def banner(t):
 
 
 def pinning(t):
-    """Which CPUs each reactor may use, with as many of them as there are CPUs."""
+    """CPU affinity of each reactor, with one reactor per CPU."""
     ours = os.sched_getaffinity(0)
     for is_pinned in (True, False):
         tgt = target.Target(reactors=len(ours), start=False)

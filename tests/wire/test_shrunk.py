@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A file that somebody cuts short while it is served: what is lost is told, nothing is written any more
-(a write behind the new end would hide the loss), health says so until the file is restored, and
-what is surely left can be read. How much of a sparse file is used: NUSE. NVMe Base 2.1, section 4.2.3.4;
+Another program truncates a file while the target serves it: reads of lost blocks fail, all writes are refused (a
+write beyond the new end would hide the loss), health reports the loss until the file is restored, and blocks that
+are certainly intact can be read. NUSE reports the used blocks of a sparse file. NVMe Base 2.1, section 4.2.3.4;
 NVM Command Set 1.1, section 4.1.5.1.
 """
 
@@ -71,7 +71,7 @@ def cut(t, tgt):
 
 
 def cut_while_idle(t, tgt):
-    """The first write after the cut is refused, wherever it goes."""
+    """The first write after the truncation is refused, at any LBA."""
     path = os.path.join(tgt.media, 'cut')
     with tgt.host() as host:
         conn = host.queue()
@@ -86,7 +86,9 @@ def cut_while_idle(t, tgt):
 
 
 def rechecked(t, tgt):
-    """Still cut from the part before: `weft ctl namespace recheck` takes the file when it is whole again, not before."""
+    """
+    The file is still truncated from the part before: `weft ctl namespace recheck` accepts it only when restored.
+    """
     api = api_of(tgt)
     path = os.path.join(tgt.media, 'cut')
     sub = '/v1/subsystems/' + target.NQN + '/namespaces/%d' % CUT

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The end of the target: SIGTERM answers what is in flight, closes in order and exits with 0; SIGKILL
-loses nothing that was flushed or written with FUA; a second daemon on the same state folder is
-refused. NVMe Base 2.1, sections 3.6 (shutdown), 5.1.2.1 (events), 7.2 (Flush).
+The stop of the target: SIGTERM answers commands in flight, closes connections in order and exits with 0; SIGKILL
+loses nothing that was flushed or written with FUA; a second daemon on the same state folder is refused. NVMe Base
+2.1, sections 3.6 (shutdown), 5.1.2.1 (events), 7.2 (Flush).
 """
 
 import json
@@ -56,7 +56,7 @@ def terminate(t, tgt):
 
 
 def stubborn(t, tgt):
-    """Hosts that neither answer nor close do not hold up the end."""
+    """Hosts that neither answer nor close do not delay the stop."""
     tgt.start()
     host = tgt.host()
     conn = host.queue(1)
@@ -97,7 +97,7 @@ def killed(t, tgt):
 
 
 def killed_often(t, tgt):
-    """The successor of a killed target finds address and file still held for a moment."""
+    """After a kill the address and the file are still held for a moment; the next start must cope with that."""
     for round_nr in range(8):
         host = tgt.host()
         conns = [host.queue(qid) for qid in (1, 2)]

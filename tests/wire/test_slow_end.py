@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Ends amid commands that a medium keeps for an hour: a host that is gone, however that shows, takes
-its commands along, and nothing of them reaches the medium later; a stop of the target waits for its
-grace (10 s for commands, of which flushes get at least 2 s more) and then cancels. NVMe Base 2.1,
-sections 3.3.2.3 (loss of a connection), 3.6 (shutdown), 3.7.2 (reset), 3.9 (keep alive).
+Ends amid commands that a medium holds for an hour. When a host is lost, in any way, its commands are cancelled and
+none reaches the medium later. A stop of the target waits for its grace (10 s for commands, flushes get at least 2
+s more), then cancels. NVMe Base 2.1, sections 3.3.2.3 (loss of a connection), 3.6 (shutdown), 3.7.2 (reset), 3.9
+(keep alive).
 """
 
 import os
@@ -20,24 +20,24 @@ FAST, SLOW, LATE, FLUSH = 1, 2, 3, 4
 HOUR_MS = 3600000
 LATE_MS = 400
 AT_ONCE_S = 5.0      # half of the grace
-SOON_S = n.TIMEOUT_S  # of what would take an hour
+SOON_S = n.TIMEOUT_S  # for what would otherwise take an hour
 GRACE_S = 10.0
-STOP_S = GRACE_S + 2.0 + SOON_S  # and room for a machine that is busy
+STOP_S = GRACE_S + 2.0 + SOON_S  # and room for a busy machine
 OLD, NEW = b'\x11' * 4096, b'\x22' * 4096
 KATO_MS = 500
 
 
 def submit(conn):
-    """Commands on the slow media, each where another one can be: with the medium, or in line."""
+    """Commands on the slow media: at the medium, and waiting behind others."""
     cmds = [conn.rw(n.READ, SLOW, i, 1, 512) for i in range(8)]
     cmds += [conn.rw(n.WRITE, SLOW, 64, 8, 512, NEW) for _ in range(3)]
     cmds += [conn.rw(n.WRITE, LATE, 0, 8, 512, NEW) for _ in range(3)]
-    conn.do(n.FLUSH, FAST)  # answered: those before it have reached the target
+    conn.do(n.FLUSH, FAST)  # answered: the target has the commands before it
     return cmds
 
 
 def nothing_lands(t, tgt, name):
-    """This read is as late as the writes would have been, and began after them."""
+    """The read takes as long as the writes would have, and began after them."""
     with tgt.host() as host:
         data = bytes(host.queue().read(LATE, 0, 8).data)
     t.ok(data == OLD, 'nothing reaches the medium later: ' + name, 'Base 3.3.2.3', data[:16])
@@ -58,7 +58,7 @@ def admin_lost(host, conn):
 
 
 def io_lost_last(host, conn):
-    """The end of the I/O connection arrives when its queue is closing already."""
+    """The I/O connection ends when its queue is already closing."""
     host.admin.close()
     conn.close()
 
@@ -80,7 +80,7 @@ def silent(host, conn):
 
 
 def disconnected(host, conn):
-    """The queue closes by the host's wish, and waits for its commands; then the host is gone."""
+    """The host disconnects the queue, which waits for its commands; then the host is gone."""
     conn.submit_fabrics(n.DISCONNECT, bytes(20))
     conn.close()
     host.admin.close()
@@ -98,26 +98,26 @@ def hosts_go(t, tgt):
             submit(conn)
             start = time.monotonic()
             closed_soon(t, tgt, way(host, conn), before, start, way.__name__)
-            if way is not silent:  # whose writes were done before it was missed
+            if way is not silent:  # its writes were done before the time-out
                 nothing_lands(t, tgt, way.__name__)
             host.admin.close()
 
 
 def late_ends_are_told(t):
-    """A queue on a reactor that stands still ends late: an error where CQT promised less, none without CQT."""
+    """A queue on a stopped reactor ends late: an error when CQT promised less, none without CQT."""
     if threadstop.why_not():
         t.skip('a controller that ends late', threadstop.why_not())
         return
     for limit_ms in (0, 10):
         tgt = target.Target(limits={'quiesce_ms': limit_ms})
         try:
-            # Controllers on either reactor, with queues on both.
+            # Controllers on both reactors, each with queues on both.
             hosts = [tgt.host() for _ in range(2)]
             queues = [host.queue(qid) for host in hosts for qid in range(1, 5)]
             with threadstop.Stopped(tgt.process, 'weft-r1'):
                 for host in hosts:
                     host.admin.close()
-                target.poll(lambda: False, 0.1)  # so long it stands still
+                target.poll(lambda: False, 0.1)  # how long the reactor stands still
             t.ok(all(queue.wait_closed(AT_ONCE_S) for queue in queues), 'CQT %d: all queues are closed' % limit_ms,
                  'Base 3.3.2.3')
             t.ok(target.poll(lambda: tgt.log().count(' gone: ') == 2), 'CQT %d: the controllers are gone' % limit_ms)
@@ -147,7 +147,7 @@ def stop_after_loss(t, tgt):
 
 
 def stop_with_hosts(t, tgt):
-    """Everything that can take long, in one stop."""
+    """All slow operations in one stop."""
     file = 'file:%s,size=1M,block=512' % os.path.join(tgt.folder, 'flushed')
     tgt.config['subsystems'][0]['namespaces'].append(
         target.namespace(FLUSH, 'fault:delay:op=flush:ms=%d@%s' % (HOUR_MS, file)))
@@ -159,7 +159,7 @@ def stop_with_hosts(t, tgt):
     cmds.append(conn.submit(n.FLUSH, FLUSH))
     cmds.append(conn.submit(n.FLUSH, 0xffffffff))
     other.admin.set_property(n.CC, n.CC_ENABLE | 1 << 14)  # SHN: flushes, for an hour
-    # An Abort that waits for a command that waits for its host, on the same queue.
+    # On one queue: an Abort waits for a command that waits for its host.
     owed = owing.admin.submit(n.SET_FEATURES, cdw10=0x0e, data=bytes(8), way='r2t', is_auto=False)
     owing.admin.wait_r2t(owed)
     owing.admin.submit(n.ABORT, cdw10=owed.cid << 16)

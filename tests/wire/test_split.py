@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The byte stream has no boundaries: every PDU cut at every byte, written byte by byte, and several
-PDUs joined in one write give the answers that they give whole. NVMe/TCP 1.1, section 3.2.
+The byte stream has no boundaries: every PDU cut at every byte, written byte by byte, and several PDUs joined in
+one write get the same answers as whole PDUs. NVMe/TCP 1.1, section 3.2.
 
-Between the two parts of a cut PDU the test waits until the target's socket is empty (its receive
-queue, asked of the kernel), so that the target has really seen the first part alone.
+Between the two parts of a cut PDU the test waits until the target's socket is empty (its receive queue, read from
+the kernel), so that the target has seen the first part alone.
 """
 
 import socket
@@ -20,7 +20,7 @@ BLOCK = 512
 
 
 def rx_queue_asked(conn, netlink):
-    """One question to the kernel about the target's end of the connection: sock_diag(7)."""
+    """The receive queue of the target's socket, by sock_diag(7)."""
     host = bytes([127, 0, 0, 1]) + bytes(12)
     ends = struct.pack('>HH', conn.address[1], conn.sock.getsockname()[1])
     body = struct.pack('<BBxxI', socket.AF_INET, socket.IPPROTO_TCP, 0xffffffff) + ends + host + \
@@ -32,7 +32,7 @@ def rx_queue_asked(conn, netlink):
 
 
 def rx_queue_listed(conn):
-    """The same from /proc/net/tcp, which is slow."""
+    """The same from /proc/net/tcp, which is slower."""
     mine = '%08X:%04X' % (struct.unpack('<I', bytes([127, 0, 0, 1]))[0],
                           conn.sock.getsockname()[1])
     with open('/proc/net/tcp') as file:
@@ -56,7 +56,7 @@ NETLINK = open_netlink()
 
 
 def rx_queue(conn):
-    """Bytes that the target has not read yet, or None when that cannot be found out."""
+    """Bytes that the target has not read yet; None when unknown."""
     left = rx_queue_asked(conn, NETLINK) if NETLINK else None
     return rx_queue_listed(conn) if left is None else left
 
@@ -97,7 +97,7 @@ def connect_cuts(t, tgt):
             return cmd.status
     size = 72 + 1024
     want = once(0)
-    # Inside the data every 16th byte: what differs there is one copy loop.
+    # Inside the data only every 16th byte: there one copy loop runs.
     places = list(range(1, 80)) + list(range(80, size - 16, 16)) + list(range(size - 16, size))
     t.eq([at for at in places if once(at) != want], [], 'Connect cut at %d places' % len(places),
          SPEC)
@@ -132,7 +132,7 @@ def command_cuts(t, host, conn, name):
 
 
 def conversation(tgt, writer):
-    """From ICReq to a verified write; returns what was received, less the controller's number."""
+    """From ICReq to a verified write; returns what was received, except the controller ID."""
     seen = []
     admin = tgt.conn()
     admin.write = writer(admin)
@@ -190,7 +190,7 @@ def conversations(t, tgt):
 
 
 def joined(t, host, conn, name):
-    """Many commands in one write, and then answered as if they had come alone."""
+    """Many commands in one write get the same answers as single commands."""
     data = [n.pattern(BLOCK, 100 + i) for i in range(20)]
     cmds = [conn.rw(n.WRITE, 1, 64 + i, 1, BLOCK, data[i], way='capsule', send=False)
             for i in range(20)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A target that stood still (SIGSTOP, a machine that was moved) for longer than KATO: its hosts have
-given it up and may have sent their writes elsewhere. What waits in its sockets, or inside of it,
-must not reach the medium when it goes on. NVMe Base 2.1, section 3.9 (keep alive); TP4129.
+A target stood still (SIGSTOP, a moved machine) for longer than KATO. Its hosts have given up the target and may
+have sent their writes elsewhere. Commands in its sockets or inside the target must not reach the medium when it
+continues. NVMe Base 2.1, section 3.9 (keep alive); TP4129.
 """
 
 import os
@@ -19,14 +19,14 @@ from tap import Tap
 SPEC = 'TP4129'
 MEM, FILE, DELAY = 1, 2, 3
 KATO_MS = 500
-DELAY_MS = 3000  # the second write in line must not begin before the target is stopped, however busy the machine
+DELAY_MS = 3000  # the second write must not begin before the target is stopped, however busy the machine is
 LARGE = 256 * 1024
 OLD = b'\x11'
 NEW = b'\x22'
 
 
 class Scene:
-    """A host with I/O queues on several reactors, and what it leaves in the target's sockets."""
+    """A host with I/O queues on several reactors, and the data it leaves in the target's sockets."""
 
     def __init__(self, tgt, kato_ms):
         self.tgt = tgt
@@ -38,7 +38,7 @@ class Scene:
         return 1024 * i
 
     def before(self):
-        """Writes whose data the target has asked for; of the large ones, half is there."""
+        """Sends writes up to their R2Ts; half of the data of the large ones."""
         for i, conn in enumerate(self.conns):
             for nsid in (MEM, FILE):
                 cmd = conn.rw(n.WRITE, nsid, self.lba(i) + 512, LARGE // 512, 512, NEW * LARGE,
@@ -46,7 +46,7 @@ class Scene:
                 conn.wait_r2t(cmd)
                 self.send_data(conn, cmd, 0, LARGE // 2)
                 self.fetching.append((conn, cmd))
-            # The second of two writes to one place waits in line behind the first.
+            # The second write to the same blocks waits for the first.
             conn.rw(n.WRITE, DELAY, self.lba(i), 8, 512, OLD * 4096)
             conn.rw(n.WRITE, DELAY, self.lba(i), 8, 512, NEW * 4096)
             conn.do(n.FLUSH, MEM)
@@ -58,7 +58,7 @@ class Scene:
                                    last=at + step == LARGE))
 
     def during(self):
-        """Arrives while the target stands still."""
+        """Sends data and commands while the target stands still."""
         for conn, cmd in self.fetching:
             self.send_data(conn, cmd, LARGE // 2, LARGE)
         for i, conn in enumerate(self.conns):
@@ -76,7 +76,7 @@ def fill(tgt):
         for nsid in (MEM, FILE):
             for lba in range(0, 8192, 1024):
                 conn.put(nsid, lba, OLD * (512 * 1024))
-        # Whether the first of the two in line is done after the stop, or cancelled, is a race; the second is neither.
+        # The first of the two writes may complete after the stop or be cancelled; the second must do neither.
         for cmd in [conn.rw(n.WRITE, DELAY, 1024 * i, 8, 512, OLD * 4096) for i in range(4)]:
             conn.wait(cmd)
 
@@ -87,12 +87,12 @@ def stand_still(tgt, scene, ms):
     target.poll(lambda: procfs.is_stopped(tgt.process.pid))
     begin = time.monotonic()
     scene.during()
-    target.poll(lambda: time.monotonic() > begin + ms / 1000)  # this time is what is tested
+    target.poll(lambda: time.monotonic() > begin + ms / 1000)  # the length of the fault
     os.kill(tgt.process.pid, signal.SIGCONT)
 
 
 def landed(tgt):
-    """By place: which of the bytes there are, as the new host that looks finds them."""
+    """Per place, the bytes that a new host reads."""
     found = {}
     with tgt.host() as host:
         conn = host.queue()
@@ -129,7 +129,7 @@ def too_long(t, tgt):
 
 
 def short(t, tgt):
-    """The same within KATO: all of it is done, so that the rows above tell something."""
+    """The same within KATO: all writes are done, so the rows above prove something."""
     fill(tgt)
     scene = Scene(tgt, 20 * KATO_MS)
     stand_still(tgt, scene, KATO_MS)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Protocol violations: every Fatal Error Status, with the field at fault and the offending header,
-after which the connection ends. NVMe/TCP 1.1, sections 3.5 and 3.6.2.3 to 3.6.2.9.
+Protocol violations: every Fatal Error Status, with the wrong field and the offending header; then the connection
+ends. NVMe/TCP 1.1, sections 3.5 and 3.6.2.3 to 3.6.2.9.
 """
 
 import struct
@@ -128,14 +128,14 @@ R2T_ROWS = [
 
 
 class Row:
-    """A connection that waits for its end, so that all the ends can be awaited at once."""
+    """A connection that waits for its end. The ends of all rows are awaited together."""
 
     def __init__(self, t, name, spec, conn):
         self.t, self.name, self.spec, self.conn = t, name, spec, conn
 
     def check(self, sent, fes, fei):
         term = self.conn.recv_pdu()
-        while term.type in (n.CAPRESP, n.R2T):  # answers that were on their way
+        while term.type in (n.CAPRESP, n.R2T):  # answers that were on the way
             term = self.conn.recv_pdu()
         self.t.eq((term.type, term.fes, term.fei), (n.C2HTERM, fes, fei or 0),
                   self.name + ': C2HTermReq with FES and FEI', self.spec)
@@ -221,7 +221,7 @@ def late_data_row(t, tgt):
 
 
 def h2c_term(t, tgt):
-    """A host that gives up is not answered; the connection ends. TCP 3.6.2.3."""
+    """A host's TermReq is not answered; the connection ends. TCP 3.6.2.3."""
     for name, data in [('H2CTermReq', IDENTIFY_SQE), ('H2CTermReq without data', b'')]:
         with t.guard(name), tgt.conn() as conn:
             conn.ic()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Members of a cluster that have different files, sizes or block sizes under one UUID: the member that came
-later is refused before a host can use it, the other one serves on, and both agree again once the files do.
-docs/adr/0035-members-compare-files.md.
+Members of a cluster with different files, sizes or block sizes under one UUID: the member that came later is
+refused before a host can use the namespace there, the other member keeps serving, and both agree again once the
+files are the same. docs/adr/0035-members-compare-files.md.
 """
 
 import os
@@ -44,7 +44,7 @@ def is_served(world, name, block=BLOCK):
 
 
 def hide(world, name, twin):
-    """The member sees another file, or device, under the name: a mount namespace of its own."""
+    """In its own mount namespace, the member sees another file or device under the same path."""
     member = world[name]
     command = member.command
     member.command = lambda: ['unshare', '-m', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"',
@@ -128,14 +128,14 @@ def mounted(t):
 
 
 def own_path(world, name, path):
-    """This member names its file in another way."""
+    """This member uses another path for its file."""
     ns = world[name].config['subsystems'][0]['namespaces'][0]
     ns['media'] = ns['media'].replace(world.disk, path)
     world[name].write_config()
 
 
 def in_place(t):
-    """What is put right is found by recheck; what was refused stays so while the other one is away."""
+    """recheck finds a corrected file; a refused file stays refused while the other member is away."""
     world = World(start=False)
     path = os.path.join(world.folder, 'b', 'disk.img')
     own_path(world, 'b', path)
@@ -170,7 +170,7 @@ def in_place(t):
 
 
 def chosen(t):
-    """The operator may decide for the copy when the other one is gone; then that one is the newcomer."""
+    """The operator may choose the copy while the other member is away; the other member is then refused."""
     world = World(start=False)
     path = os.path.join(world.folder, 'b', 'disk.img')
     own_path(world, 'b', path)
@@ -198,7 +198,7 @@ def chosen(t):
 
 
 def copy_refused(t, world, name='b', of='a'):
-    """The member has a copy of its own, as it was before the last write, and is refused for it."""
+    """The member has its own copy from before the last write, and is refused."""
     path = os.path.join(world.folder, name, 'disk.img')
     own_path(world, name, path)
     world[of].start()
@@ -216,7 +216,7 @@ def ended(world, name, number):
 
 
 def stays(t, world, what):
-    """The copy is refused still, the right one is served and well."""
+    """The copy is still refused; the right file is served."""
     t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), what + ': both are linked')
     t.ok(target.poll(lambda: is_served(world, 'a')), what + ': the right file is served', why=problems(world, 'a'))
     t.eq(read(world, 'a'), (n.OK, NEW), what + ': with what was written last')
@@ -224,7 +224,7 @@ def stays(t, world, what):
 
 
 def orderly(t):
-    """No orderly end, no removal and no loss of the namespace there releases a member that was refused."""
+    """A refused member stays refused when the namespace ends elsewhere in order, is removed, or is lost."""
     world = World(start=False)
     try:
         copy_refused(t, world)
@@ -294,7 +294,9 @@ def remembered(t):
 
 
 def copied_anew(t):
-    """The refused file is copied anew (rsync, a restore): another file, of which nobody has shown that it is the right one."""
+    """
+    The refused file is replaced by a new copy (rsync, a restore): another file, not proven to be the right one.
+    """
     world = World(start=False)
     try:
         path = copy_refused(t, world)
@@ -331,7 +333,7 @@ def copied_anew(t):
 
 
 def put_right(t):
-    """A member that was refused and never served claims no file when its namespace is removed."""
+    """A member that never served the namespace claims no file when the namespace is removed there."""
     world = World(start=False)
     try:
         path = copy_refused(t, world)
@@ -347,7 +349,7 @@ def put_right(t):
 
 
 def replaced(t):
-    """A file that is refused is not taken for the one that was served last."""
+    """A refused file is not recorded as the file served last."""
     world = World(start=False)
     try:
         world['a'].start()
@@ -372,7 +374,7 @@ def replaced(t):
 
 
 def one_way(t, blind, what):
-    """`blind` has a wrong address of the other member: there is a link in one direction alone."""
+    """`blind` has a wrong address of the other member, so there is a link in one direction only."""
     world = World(start=False)
     world[blind].config['cluster']['peers'][0]['address'] = 'unix:' + os.path.join(world.folder, 'nowhere.sock')
     world[blind].write_config()

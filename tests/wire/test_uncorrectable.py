@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Write Uncorrectable: blocks that are marked bad fail every command that reads them, on every queue,
-and are healed by every command that writes them; the error log names them; they outlive the
-program. NVM Command Set 1.1, section 3.3.7.
+Write Uncorrectable: marked blocks fail every command that reads them, on every queue, and are healed by every
+command that writes them; the error log names them; marks survive the process. NVM Command Set 1.1, section 3.3.7.
 """
 
 import os
@@ -29,7 +28,7 @@ def entry(lba, blocks):
 
 
 def reads(conn, nsid, lba, blocks):
-    """The statuses of all that read: Read, Compare, Verify, and Copy."""
+    """Statuses of the commands that read: Read, Compare, Verify, Copy."""
     return [conn.read(nsid, lba, blocks).status,
             conn.wait(conn.rw(n.COMPARE, nsid, lba, blocks, 512, bytes(512 * blocks))).status,
             conn.wait(conn.rw(n.VERIFY, nsid, lba, blocks, 512)).status,
@@ -68,7 +67,7 @@ def marked(t, host, conn, other):
 
 
 def healed(t, conn, other):
-    """One block by each command that writes; its neighbours stay bad."""
+    """Heals one block by each writing command; its neighbours stay bad."""
     zero = bytes(512)
     ways = [
         ('Write', lambda nsid, lba: conn.put(nsid, lba, zero)),
@@ -112,8 +111,10 @@ def deallocate(conn, nsid, lba, blocks):
 
 
 def flushed_first(t, conn):
-    """What a deallocation did may still be in a volatile cache when the marks are taken away for
-    good: the cache is written out first, and when that fails they stay. The first flush fails."""
+    """
+    A deallocation may still be in a volatile cache when its marks are removed for good: the cache is flushed
+    first, and when the flush fails the marks stay. The first flush fails.
+    """
     for lba in (400, 410):
         conn.put(BAD_FLUSH, lba, b'\xbb' * 512)
         mark(conn, BAD_FLUSH, lba, 1)
@@ -129,7 +130,7 @@ def flushed_first(t, conn):
 
 
 def crowd(t, conn, other):
-    """Marks and writes of two queues at once: each is in force when it is answered."""
+    """Concurrent marks and writes of two queues: each is in force when it is answered."""
     conn.put(MEM, 1000, bytes(512 * 200))
     cmds = [(c, c.rw(n.WRITE_UNCORRECTABLE, MEM, 1000 + i, 1, 512))
             for i in range(0, 200, 2) for c in (conn if i % 4 else other,)]
@@ -169,7 +170,7 @@ def refusals(t, conn):
 
 
 def persistence(t, folder, spaces):
-    """Marks that were acknowledged are there after SIGKILL, and so are the healed ones."""
+    """Acknowledged marks and healed blocks survive SIGKILL."""
     tgt = target.Target(folder=folder, namespaces=spaces)
     try:
         with tgt.host() as host:
@@ -190,7 +191,7 @@ def persistence(t, folder, spaces):
 
 
 def bad_of(tgt, lbas, block):
-    """Which of these blocks a new host cannot read."""
+    """The blocks that a new host cannot read."""
     with tgt.host() as host:
         conn = host.queue()
         return [lba for lba in lbas if conn.read(FILE, lba, 1, block).status == n.UNRECOVERED_READ]
@@ -204,7 +205,7 @@ def set_block(tgt, block):
 
 
 def block_sizes(t):
-    """The operator changes the block size: marks stay with their bytes, also after SIGKILL."""
+    """The operator changes the block size: marks stay with their bytes, also over SIGKILL."""
     tgt = target.Target(start=False)
     file = 'file:%s,size=1M,block=512' % os.path.join(tgt.folder, 'a')
     tgt.config['subsystems'][0]['namespaces'] = [target.namespace(FILE, file, uuid=UUIDS[FILE])]

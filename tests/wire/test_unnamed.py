@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-The image of a clustered namespace is deleted, or another file is renamed over it, while members serve it. Those that
-have it open go on: their data are nowhere else. A member that starts then finds another file, or none, and serves
-nothing, also when it reaches no other member. docs/adr/0029-known-files.md, docs/adr/0035-members-compare-files.md.
+The image of a clustered namespace is deleted, or another file is renamed over it, while members serve it. Members
+that have the image open keep serving it: its data exists nowhere else. A member that starts then finds another
+file, or none, and serves nothing, even when it reaches no other member. docs/adr/0029-known-files.md,
+docs/adr/0035-members-compare-files.md.
 """
 
 import fcntl
@@ -55,13 +56,13 @@ def ended(world, name, number):
 
 
 def replace(path):
-    """As a backup comes back: a file of the same size is renamed over it."""
+    """Renames a copy of the same size over the file, as a restored backup does."""
     shutil.copyfile(path, path + '.new')
     os.rename(path + '.new', path)
 
 
 def copied(world):
-    """What `weft copy` gets through both members."""
+    """The data that `weft copy` reads through both members."""
     to = os.path.join(world.folder, 'copy')
     where = 'nvme://%s/%s/1' % (','.join('127.0.0.1:%d' % world[name].port for name in ('a', 'b')), target.NQN)
     run = subprocess.run([target.weft_path(), 'copy', '--quiet', where, to], capture_output=True, text=True, timeout=120)
@@ -72,7 +73,7 @@ def copied(world):
 
 
 def goes_on(t, world, what):
-    """Both members have the file open that has no name any more."""
+    """Both members still have the unnamed file open and serve it."""
     for name in ('a', 'b'):
         with host_of(world[name]):
             t.ok(world[name].wait_log(DELETED), what + ': the log of %s says so, unasked' % name)
@@ -100,7 +101,7 @@ def is_out(t, world, what):
 
 
 def fenced(t, world, what, former):
-    """What b says of controllers of its predecessor, which had the file, is no proof; of its own it is."""
+    """b cannot confirm resets of its predecessor's controllers, which had the former file; of its own it can."""
     with host_of(world['a']) as one:
         t.eq(reset(one, former), FAILED, what + ': it cannot tell whether its predecessor still writes to the file')
         with host_of(world['b']) as two:
@@ -115,7 +116,7 @@ def instance(world, name):
 
 
 def back(t, world, what, copy):
-    """The copy takes the place of the file: no member serves both."""
+    """A copy takes the place of the file: no member serves both."""
     shutil.copyfile(copy, world.disk + '.copy')
     os.rename(world.disk + '.copy', world.disk)
     answer = world.api('b').patch(NS, {'recheck': True})
@@ -179,7 +180,7 @@ def replaced(t):
 
 
 def parted(t):
-    """No link is up in any direction: the newcomer does not know whether the other member has the former file."""
+    """No link is up: the newcomer does not know whether the other member has the former file."""
     world = World(start=False)
     for name in ('a', 'b'):
         world[name].config['cluster']['peers'][0]['address'] = 'unix:' + os.path.join(world.folder, 'nowhere.sock')
@@ -212,7 +213,7 @@ def parted(t):
 
 
 def alone():
-    """Two members without a link in any direction."""
+    """Two members without a link."""
     world = World(start=False)
     for name in ('a', 'b'):
         world[name].config['cluster']['peers'][0]['address'] = 'unix:' + os.path.join(world.folder, 'nowhere.sock')
@@ -221,7 +222,7 @@ def alone():
 
 
 def waits(t, world, what):
-    """Member b has another file than it served last, and a cannot be asked."""
+    """Member b has another file than it served last, and cannot ask member a."""
     status, text = problems(world, 'b')
     t.ok(status == 503 and UNASKED in text and 'member a' in text and 'recheck' in text, what + ': it says why it waits',
          why=(status, text))
@@ -231,7 +232,7 @@ def waits(t, world, what):
 
 
 def removed(t):
-    """The wait is not undone by the removal of the namespace and its return."""
+    """Removing and adding the namespace does not end the wait."""
     world = alone()
     try:
         for name in ('a', 'b'):
@@ -267,7 +268,7 @@ def removed(t):
 
 
 def moved(t):
-    """Another name in the document does not make another file the one that was served last."""
+    """Changing the path in the document does not make another file the one served last."""
     world = alone()
     copy = world.disk + '.backup'
     try:
@@ -308,7 +309,10 @@ def lock_number(name):
 
 
 def left_behind(t):
-    """A write of a killed process to a file whose namespace is removed: who follows it waits, and answers for it only then."""
+    """
+    A killed process has a write in flight to a file whose namespace was removed: its successor waits for the
+    write, and confirms resets of the killed process only then.
+    """
     world = World()
     try:
         t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), 'both are linked')
@@ -316,7 +320,7 @@ def left_behind(t):
         t.ok(world.api('b').delete(NS).status in (200, 204), 'left behind: the namespace is removed')
         ended(world, 'b', signal.SIGKILL)
         with open(world.disk, 'rb') as file:
-            # As the kernel does for I/O that a killed process has submitted.
+            # The lock that the kernel holds for submitted I/O of a killed process.
             fcntl.fcntl(file, F_OFD_SETLK, struct.pack('hhqqixxxx', fcntl.F_RDLCK, os.SEEK_SET,
                                                        (1 << 62) + (1 << 32) + lock_number('b'), 1, 0))
             waiting = threading.Thread(target=world['b'].start)
@@ -335,7 +339,7 @@ def left_behind(t):
 
 
 def restored(t):
-    """All members were stopped, and a backup is in place."""
+    """All members were stopped and a backup was restored."""
     world = World()
     try:
         t.ok(world.wait_up('a', 'b') and world.wait_up('b', 'a'), 'both are linked')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Verify: reads what it names and sends nothing; its limit, its ranges, media that fail, and Aborts in
-the middle. NVM Command Set 1.1, section 3.3.5; VSL: section 4.1.5.4.
+Verify: reads its blocks and transfers no data; its limit and ranges, failing media, and Aborts of running
+commands. NVM Command Set 1.1, section 3.3.5; VSL: section 4.1.5.4.
 """
 
 import os
@@ -80,7 +80,7 @@ def aborts(t, host, conn):
 
 
 def crowd(t, conn):
-    """More at once than there are buffers."""
+    """More Verifies at once than buffers."""
     cmds = [verify(conn, FILE, 0, 4096) for _ in range(100)]
     for cmd in cmds:
         conn.wait(cmd)

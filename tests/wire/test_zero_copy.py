@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Ports that send without a copy: the same bytes as from ports that copy, for every size on both sides
-of the threshold, with and without digests, many commands at once, hosts that leave in the middle,
-and a reload that switches it. Loopback copies all the same and says so, which "auto" heeds.
+Ports that send without a copy: the same bytes as ports that copy, for sizes on both sides of the threshold, with
+and without digests, many commands at once, hosts that leave early, and a reload that switches zero copy. Loopback
+copies anyway and reports that, which "auto" obeys.
 """
 
 import json
@@ -46,7 +46,7 @@ def transfers(t, conn, name):
 
 
 def many(t, conn, name, turns):
-    """Large and small reads, writes by R2T and responses, all at once."""
+    """Large and small reads, writes by R2T and responses, concurrently."""
     data = {lba: n.pattern(131072, lba) for lba in range(512, 512 + 16 * 32, 32)}
     for lba, part in data.items():
         conn.put(FILE, lba, part, BLOCK)
@@ -70,7 +70,7 @@ def many(t, conn, name, turns):
 
 
 def leaving(t, tgt, address):
-    """A host that asks for much, reads nothing and goes; the buffers come back for the next."""
+    """A host requests much, receives nothing and leaves; the buffers return to the pool."""
     for way in ('close', 'reset'):
         for _ in range(8):
             with n.Host(address, target.NQN) as host:
@@ -86,16 +86,16 @@ def leaving(t, tgt, address):
 
 
 def on_port(t, tgt, address, name):
-    """Both with and without digests; returns what the connections sent without a copy."""
+    """With and without digests; returns how much the connections sent without a copy."""
     before = len(tallies(tgt))
-    # CATTR bit 2: no SQ flow control, so that the data says success and no response follows it.
+    # CATTR bit 2: no SQ flow control, so the SUCCESS flag of the data replaces the response.
     for digests, cattr, ic in (('plain', 4, {}),
                                ('with digests', 0, dict(hdgst=True, ddgst=True))):
         with t.guard('%s, %s' % (name, digests)), n.Host(address, target.NQN, **ic) as host:
             conn = host.queue(cattr=cattr)
             transfers(t, conn, '%s, %s' % (name, digests))
             many(t, conn, '%s, %s' % (name, digests), 1 if ic else 4)
-    # An admin and an I/O queue each; only the latter has anything to send this way.
+    # One admin and one I/O queue each; only I/O queues send data without a copy.
     target.poll(lambda: len(tallies(tgt)) >= before + 4, 5 if name != 'off' else 0)
     return [tally for tally in tallies(tgt)[before:] if tally[0] > 0]
 

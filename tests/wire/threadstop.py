@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Stops one thread of a child process and lets it go on again (ptrace): a thread that stands still
-while the rest of its process runs, which no signal can do.
+Stops one thread of a child process and continues it later (ptrace), while the rest of the process runs. No signal
+can do that.
 
-The thread is a reactor and is stopped where it enters the kernel. Stopped anywhere else it may hold a lock, of the allocator
-for one, and the rest of the process would stand still with it.
+The thread is a reactor and is stopped in io_uring_enter(). Stopped elsewhere, it may hold a lock, for example of
+the allocator, and block the rest of the process.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def ptrace(request, tid):
 
 
 class Stopped:
-    """These threads of `process` stand still inside of the block; MAIN is the main thread, whatever its name."""
+    """These threads of `process` are stopped inside `with`; MAIN is the main thread, whatever its name."""
 
     def __init__(self, process, *names):
         self.pid = process.pid
@@ -53,7 +53,7 @@ class Stopped:
         self.stopped.close()
 
     def stop(self, tid):
-        """True when the thread stands still, in io_uring_enter(); elsewhere it goes on."""
+        """True when the thread is stopped in io_uring_enter(); elsewhere it continues."""
         ptrace(PTRACE_SEIZE, tid)
         ptrace(PTRACE_INTERRUPT, tid)
         os.waitpid(tid, WALL)
@@ -70,7 +70,7 @@ class Stopped:
 
     @staticmethod
     def reap(tid):
-        """A traced thread that was killed stays a zombie, and its process with it, until its tracer has heard."""
+        """A killed traced thread, and its process with it, stays a zombie until the tracer waits for it."""
         try:
             os.waitpid(tid, WALL)
         except ChildProcessError:
