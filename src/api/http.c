@@ -22,10 +22,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #define REAPER_STEP_NS    NS_PER_S
+#define LATE_STEPS_MAX    45 /* of the reaper, for a request that waits for the HTTP thread */
 #define STOP_WAIT_S       1
 #define DISCARD_FACTOR    4 /* limit for reading a body that is too large, in HTTP_BODY_BYTES_MAX */
 #define LISTENERS_MAX     2
@@ -138,6 +140,7 @@ static void answer_problem(struct http_answer *answer, int status, const char *e
  * in the list. */
 static void deadline_set(struct http_conn *conn, uint64_t after_ms)
 {
+	conn->late_steps = 0;
 	if (conn->needs_token && !conn->is_trusted && after_ms > HTTP_STRANGER_TIMEOUT_MS)
 		after_ms = HTTP_STRANGER_TIMEOUT_MS;
 	conn->deadline_ns =
@@ -447,6 +450,19 @@ __attribute__((format(printf, 2, 0))) static void mhd_log(void *cls, const char 
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
 
+/* Whether the HTTP thread is behind: it has not yet read what the client sent. On a machine without
+ * free CPUs that thread may wait for seconds. A stranger gets no more time for that. */
+static bool conn_is_owed(struct http_conn *conn)
+{
+	int unread_bytes = 0;
+
+	if ((conn->needs_token && !conn->is_trusted) || conn->late_steps == LATE_STEPS_MAX ||
+	    ioctl(conn->fd, FIONREAD, &unread_bytes) < 0 || unread_bytes == 0)
+		return false;
+	conn->late_steps++;
+	return true;
+}
+
 static void reaper_fire(struct reactor_timer *timer)
 {
 	struct http_server *server = container_of(timer, struct http_server, reaper);
@@ -456,8 +472,10 @@ static void reaper_fire(struct reactor_timer *timer)
 	list_for_each(node, &server->conns) {
 		struct http_conn *conn = list_entry(node, struct http_conn, node);
 
-		/* The connection's thread sees the end of the stream and closes the connection. */
-		if (conn->deadline_ns <= now_ns) {
+		/* The HTTP thread sees the end of the stream and closes the connection. */
+		if (conn->deadline_ns <= now_ns && !conn_is_owed(conn)) {
+			log_limited(LOG_LEVEL_DEBUG, "control",
+				    "the REST API closes a connection that was silent too long");
 			shutdown(conn->fd, SHUT_RDWR);
 			conn->deadline_ns = NO_DEADLINE;
 		}

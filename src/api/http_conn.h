@@ -18,6 +18,7 @@ struct http_conn {
 	const void *listener; /* each listener has connections of its own; NULL: being closed */
 	int fd;
 	uint64_t deadline_ns;
+	unsigned late_steps; /* how often the deadline passed with unread bytes */
 	bool needs_token;
 	bool is_trusted;      /* the last request had the token, or needed none */
 	bool is_busy;         /* an authorized request is under way */

@@ -13,10 +13,12 @@ import time
 
 import restapi
 import target
+import threadstop
 from tap import Tap
 from test_api import SUB, generation, socket_of, write_token
 
 STRANGER_S = 9
+SILENT_S = 10  # HTTP_HEADER_TIMEOUT_MS in src/api/http.h
 
 
 class Hoarder(threading.Thread):
@@ -175,6 +177,22 @@ def long_headers(t, tgt):
             t.eq(conn.receive().status, status, 'a header of %d bytes' % size, 'RFC 6585, 5')
 
 
+def late_thread(t, tgt):
+    """A request that waits for the HTTP thread, longer than a client may be silent, is answered and not cut off."""
+    why = threadstop.why_not()
+    if why:
+        t.skip('a request waits for the HTTP thread', why)
+        return
+    with restapi.Connection(socket_of(tgt)) as conn, restapi.Connection(socket_of(tgt)) as silent:
+        for one in (conn, silent):
+            one.send(restapi.request('GET', '/v1/health'))
+            one.receive()
+        with threadstop.Stopped(tgt.process, threadstop.HTTP):
+            conn.send(restapi.request('GET', '/v1/health'))
+            t.ok(silent.is_ended(), 'a silent connection is closed after %d s' % SILENT_S)
+        t.eq(conn.receive().status, 200, 'the request that waited is answered')
+
+
 def damaged_store(t):
     """An unreadable state store is reported as an error of the target."""
     tgt = target.Target()
@@ -200,7 +218,8 @@ def run_all(t, tgt):
     api = restapi.Client(socket_of(tgt), judge)
     for name, rows in (('sizes', lambda: sizes(t, api)), ('problems', lambda: problems(t, api)),
                        ('implied port', lambda: implied_port(t, judge)),
-                       ('long headers', lambda: long_headers(t, tgt)), ('damaged store', lambda: damaged_store(t)),
+                       ('long headers', lambda: long_headers(t, tgt)), ('late thread', lambda: late_thread(t, tgt)),
+                       ('damaged store', lambda: damaged_store(t)),
                        ('hoarders', lambda: hoarders(t, tgt.folder, judge))):
         with t.guard(name):
             rows()

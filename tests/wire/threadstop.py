@@ -3,8 +3,8 @@
 Stops one thread of a child process and continues it later (ptrace), while the rest of the process runs. No signal
 can do that.
 
-The thread is a reactor and is stopped in io_uring_enter(). Stopped elsewhere, it may hold a lock, for example of
-the allocator, and block the rest of the process.
+The thread is stopped where it waits: a reactor in io_uring_enter(), the HTTP thread in epoll_wait(). Stopped
+elsewhere, it may hold a lock, for example of the allocator, and block the rest of the process.
 """
 
 import contextlib
@@ -17,7 +17,10 @@ import target
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # waits for threads too
 MAIN = ''
-IO_URING_ENTER = '426'  # the system call in which a reactor waits, on every architecture
+HTTP = 'MHD-single'
+# The system calls in which the threads wait: io_uring_enter() on every architecture, epoll_wait() on x86-64 and
+# epoll_pwait() elsewhere.
+WAITS = ('426', '232' if os.uname().machine == 'x86_64' else '22')
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -44,7 +47,7 @@ class Stopped:
         with contextlib.ExitStack() as stack:
             for tid in self.tids:
                 if not target.poll(lambda: self.stop(tid)):
-                    raise RuntimeError('thread %d is never found in io_uring_enter()' % tid)
+                    raise RuntimeError('thread %d is never found waiting' % tid)
                 stack.callback(self.release, tid)
             self.stopped = stack.pop_all()
         return self
@@ -57,7 +60,7 @@ class Stopped:
         ptrace(PTRACE_SEIZE, tid)
         ptrace(PTRACE_INTERRUPT, tid)
         os.waitpid(tid, WALL)
-        if procfs.read('/proc/%d/task/%d/syscall' % (self.pid, tid)).split()[0] == IO_URING_ENTER:
+        if procfs.read('/proc/%d/task/%d/syscall' % (self.pid, tid)).split()[0] in WAITS:
             return True
         self.release(tid)
         return False
