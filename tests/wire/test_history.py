@@ -254,7 +254,8 @@ def deleted(t, api, tgt):
         t.ok(ns['uuid'] not in [e['uuid'] for e in api.get('/v1/removed').json['removed']], 'and nothing is kept', SPEC)
         answer = api.post(SUB + '/namespaces', {'nsid': ns['nsid'], 'media': ns['media'], 'uuid': ns['uuid']})
         t.eq(answer.status, 201, 'the same UUID with a new file')
-        t.eq([line for line in answer.json['diff'] if 'reservation' in line or 'bad' in line], [], 'nothing comes back')
+        t.eq([line for line in answer.json['diff'] if 'its reservation' in line or 'its bad blocks' in line], [],
+             'nothing comes back')
         fenced.close()
         fenced.connect()
         fenced.is_so(False, 'the new file')
