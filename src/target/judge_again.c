@@ -229,7 +229,7 @@ static void slot_end_from_copy(struct slot *slot)
 		slot->buf = buf;
 		slot->data = buf;
 	}
-	queue->transport->send_copy(slot, buf.addr);
+	queue->transport->send_copy(slot, buf);
 }
 
 /* Ends the command with the status that a new command would get. */

@@ -13,6 +13,7 @@
 #define WEFT_TARGET_TRANSPORT_H
 
 #include "base/net_addr.h"
+#include "reactor/buf.h"
 #include "reactor/reactor.h"
 #include "wire/log_page.h"
 
@@ -91,8 +92,8 @@ struct transport_ops {
 	 * back: slot->data is not used any more, and respond may be called again. */
 	enum data_sent (*take_back)(struct slot *slot);
 	/* Sends the rest of data that was partly sent from `copy`, which holds all of the data.
-	 * copy NULL: the rest must not be sent, and the connection ends at once. */
-	void (*send_copy)(struct slot *slot, uint8_t *copy);
+	 * BUF_NONE: the rest must not be sent, and the connection ends at once. */
+	void (*send_copy)(struct slot *slot, struct buf copy);
 	/* queue->ctrl or queue->subsystem has changed. May be NULL. */
 	void (*rebound)(struct queue *queue);
 	/* There is room for the capsule that waits, or a free slot: continue receiving. */

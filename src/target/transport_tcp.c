@@ -557,18 +557,18 @@ static enum data_sent tcp_take_back(struct slot *slot)
 	return DATA_SENT_NOTHING;
 }
 
-static void tcp_send_copy(struct slot *slot, uint8_t *copy)
+static void tcp_send_copy(struct slot *slot, struct buf copy)
 {
 	struct tcp_slot *ts = tcp_slot_of(slot);
 	struct tcp_queue *tq = tcp_queue_of(slot->queue);
 
-	if (!copy) {
+	if (copy.kind == BUF_NONE) {
 		tcp_conn_abort(
 			&tq->conn, -ENOBUFS,
 			"no buffer for the rest of data that its host may not read any more");
 		return;
 	}
-	ts->iov.iov_base = copy;
+	ts->iov.iov_base = copy.addr;
 	tcp_tx_move_payload(&ts->data_tx, &ts->iov, 1);
 }
 
