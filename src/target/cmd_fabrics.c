@@ -102,6 +102,17 @@ static void connect_execute(struct slot *slot)
 		ctrl_attach(slot, &args);
 }
 
+/* Hosts that no subsystem allows can make up any number of names: at the discovery controller they
+ * have one share together. */
+static struct local_share *connect_share(struct local *local, const struct ctrl *ctrl)
+{
+	const char *owner = ctrl->host_nqn;
+
+	if (ctrl->type == CTRL_TYPE_DISCOVERY && !snapshot_allows_host(local->snapshot, owner))
+		owner = SHARE_OF_STRANGERS;
+	return local_share_get(local, ctrl->subsystem_nqn, owner);
+}
+
 void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_reject *reject,
 		    const struct connect_args *args)
 {
@@ -115,7 +126,7 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 	}
 	queue->ctrl = ctrl;
 	/* Without memory for a share, the queue stays among the strangers. */
-	queue->share = local_share_get(queue->local, ctrl->subsystem_nqn, ctrl->host_nqn);
+	queue->share = connect_share(queue->local, ctrl);
 	if (queue->state == QUEUE_CONNECTING) {
 		queue->state = QUEUE_LIVE;
 		reactor_timer_cancel(deadline);

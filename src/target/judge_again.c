@@ -71,11 +71,13 @@ static nvme_status judge_in_force(struct slot *slot, const struct ns *was)
 	return status;
 }
 
-/* Fabrics commands (Connect among them) and admin commands do not touch media. They move to the new
- * snapshot without a second judgement. */
+/* Fabrics commands (Connect among them) and most admin commands do not touch media. They move to
+ * the new snapshot without a second judgement. An admin command that was judged with a namespace,
+ * such as a feature of that namespace, holds a pointer into the former snapshot, and is judged
+ * again. */
 static bool slot_is_judged(const struct slot *slot)
 {
-	return slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS;
+	return slot->ns || (slot->queue->qid != 0 && slot->sqe.opcode != NVME_OPCODE_FABRICS);
 }
 
 /* True when the command keeps its snapshot. A barrier lets earlier commands finish, until
@@ -115,9 +117,10 @@ static void slot_refuse(struct slot *slot, nvme_status status)
 
 /* ---- views --------------------------------------------------------------------------------- */
 
+/* NULL without a namespace, and for admin commands: these check reservations when they execute. */
 static const struct ns_view *slot_view(const struct slot *slot)
 {
-	return slot->ns ? io_counters(slot)->view : NULL;
+	return slot->ns && slot->queue->qid != 0 ? io_counters(slot)->view : NULL;
 }
 
 nvme_status slot_check_view(struct slot *slot)

@@ -81,6 +81,13 @@ static struct local_share *share_find(const struct local *local, const char *sub
 	return NULL;
 }
 
+static void share_limit(struct local_share *share)
+{
+	bool is_of_strangers = strcmp(share->host_nqn, SHARE_OF_STRANGERS) == 0;
+
+	share->buffers.may_not_borrow = share->slow_queues > 0 || is_of_strangers;
+}
+
 struct local_share *local_share_get(struct local *local, const char *subsystem_nqn,
 				    const char *host_nqn)
 {
@@ -93,6 +100,7 @@ struct local_share *local_share_get(struct local *local, const char *subsystem_n
 		text_copy(share->subsystem_nqn, sizeof(share->subsystem_nqn), subsystem_nqn);
 		text_copy(share->host_nqn, sizeof(share->host_nqn), host_nqn);
 		buf_pool_join(local->buffers, &share->buffers);
+		share_limit(share);
 		list_push_back(place_of_subsystem(local, subsystem_nqn), &share->node);
 		shares_split(local);
 	}
@@ -113,5 +121,5 @@ void local_share_put(struct local *local, struct local_share *share)
 void local_share_note_slow(struct local_share *share, bool is_slow)
 {
 	share->slow_queues += is_slow ? 1u : -1u;
-	share->buffers.may_not_borrow = share->slow_queues > 0;
+	share_limit(share);
 }

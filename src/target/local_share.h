@@ -6,7 +6,8 @@
  * The guaranteed minimum is split evenly among the subsystems that have hosts on this reactor, and
  * then among the hosts of each subsystem. Neither a host with many queues nor a subsystem with many
  * hosts can take what others need. All connections before their Connect have one share together,
- * which counts like a subsystem. Slots need no share, because each queue has its own slots.
+ * which counts like a subsystem. Hosts that no subsystem allows have one share of the discovery
+ * controller together. Slots need no share, because each queue has its own slots.
  */
 #ifndef WEFT_TARGET_LOCAL_SHARE_H
 #define WEFT_TARGET_LOCAL_SHARE_H
@@ -26,6 +27,10 @@ struct local_share {
 	unsigned slow_queues;
 	struct list node; /* in local->shares */
 };
+
+/* In place of a host NQN: the hosts of the discovery controller that no subsystem allows. Their
+ * share never gets more than its minimum. */
+#define SHARE_OF_STRANGERS ""
 
 /* Finds or creates the share, for one more queue. NULL when out of memory. */
 struct local_share *local_share_get(struct local *local, const char *subsystem_nqn,

@@ -163,6 +163,15 @@ bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_n
 	return false;
 }
 
+bool snapshot_allows_host(const struct snapshot *snapshot, const char *host_nqn)
+{
+	for (unsigned i = 0; i < snapshot->subsystem_count; i++) {
+		if (subsystem_allows_host(snapshot->subsystems[i], host_nqn))
+			return true;
+	}
+	return false;
+}
+
 uint32_t snapshot_host_index(const struct snapshot *snapshot, const char *host_nqn)
 {
 	unsigned at = names_find(snapshot->mask_hosts, snapshot->mask_host_count, host_nqn);

@@ -282,6 +282,8 @@ static inline const struct ns *subsystem_find_ns(const struct subsystem *subsyst
  * that is not attached. */
 bool ns_is_allocated_for(const struct ns *ns, uint32_t host_index);
 bool subsystem_allows_host(const struct subsystem *subsystem, const char *host_nqn);
+/* True when any subsystem allows the host. */
+bool snapshot_allows_host(const struct snapshot *snapshot, const char *host_nqn);
 /* Bits of enum host_right: the rights of all hosts and those of this host together. */
 uint32_t subsystem_rights_of(const struct subsystem *subsystem, const char *host_nqn);
 /* Index in mask_hosts, or NS_MASK_HOST_OTHER. */

@@ -21,6 +21,7 @@ struct raw_scene_config {
 	unsigned buf_counts[3];
 	uint64_t stop_limit_ms;                /* time limit for the target's shutdown */
 	const struct transport_ops *transport; /* of the target's port; NULL: TCP */
+	const char *allowed_host;              /* the subsystem's only host; NULL: any */
 };
 
 struct raw_scene {
@@ -62,6 +63,13 @@ static void raw_scene_uuid(unsigned index, struct uuid *ret_uuid)
 	ret_uuid->bytes[15] = (uint8_t)(index + 1);
 }
 
+static void raw_scene_allow_only(struct subsystem *subsystem, const char *host_nqn)
+{
+	subsystem->host_nqns = sim_alloc(sizeof(*subsystem->host_nqns));
+	text_copy(subsystem->host_nqns[0], sizeof(subsystem->host_nqns[0]), host_nqn);
+	subsystem->host_count = 1;
+}
+
 static struct snapshot *raw_scene_snapshot(struct raw_scene *scene)
 {
 	struct snapshot *snapshot = snapshot_create();
@@ -76,7 +84,9 @@ static struct snapshot *raw_scene_snapshot(struct raw_scene *scene)
 	text_copy(subsystem->nqn, sizeof(subsystem->nqn), TARGET_DEFAULT_NQN);
 	text_copy(subsystem->serial, sizeof(subsystem->serial), "RAW");
 	text_copy(subsystem->model, sizeof(subsystem->model), "weft");
-	subsystem->allows_any_host = true;
+	subsystem->allows_any_host = !scene->config->allowed_host;
+	if (scene->config->allowed_host)
+		raw_scene_allow_only(subsystem, scene->config->allowed_host);
 	subsystem->ana_group_max = 1;
 	subsystem->namespaces = ns_array_create(RAW_SCENE_NS);
 	subsystem->ns_count = RAW_SCENE_NS;

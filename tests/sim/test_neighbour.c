@@ -19,6 +19,8 @@
 #define HANG_MS         60000
 #define HOARD_QUEUES    8
 #define BOUND_MS        100 /* for a command of the innocent host */
+#define STRANGERS       5
+#define INNOCENT_NQN    "nqn.2026-11.io.weft:innocent"
 
 static const struct raw_scene_config config = {
 	.specs = {"fault:delay:op=read:ms=1@mem:1M,block=512",
@@ -102,7 +104,7 @@ static void set_up(void)
 {
 	memset(&scene, 0, sizeof(scene));
 	raw_scene_open(&base, &config);
-	actor_join(&scene.innocent, "nqn.2026-11.io.weft:innocent", 1, 1);
+	actor_join(&scene.innocent, INNOCENT_NQN, 1, 1);
 	actor_join(&scene.hostile, "nqn.2026-11.io.weft:hostile", 2, HOARD_QUEUES);
 }
 
@@ -234,6 +236,52 @@ static void a_slow_host_does_not_borrow(void)
 	tear_down();
 }
 
+/* At the discovery controller. The name is found in no list of allowed hosts, except that of the
+ * innocent host. */
+static void discoverer_join(struct actor *actor, const char *nqn, uint8_t id)
+{
+	actor->args = (struct connect_args){.queue_size = 8,
+					    .cntlid = 0xffff,
+					    .subsystem_nqn = NVME_DISCOVERY_NQN,
+					    .host_id = {{id}}};
+	text_copy(actor->args.host_nqn, sizeof(actor->args.host_nqn), nqn);
+	actor->admin = queue_connect(&actor->args);
+}
+
+/* Made-up names get one share together, without borrowing; a host that a subsystem allows keeps a
+ * share of its own. */
+static void made_up_names_share_one_minimum(void)
+{
+	struct raw_scene_config restricted = config;
+	struct actor strangers[STRANGERS] = {0};
+	struct actor allowed = {0};
+	unsigned share_count = 0;
+
+	restricted.allowed_host = INNOCENT_NQN;
+	raw_scene_open(&base, &restricted);
+	for (unsigned i = 0; i < STRANGERS; i++) {
+		char nqn[NVME_NQN_BYTES];
+
+		snprintf(nqn, sizeof(nqn), "nqn.2026-11.io.weft:stranger-%u", i);
+		discoverer_join(&strangers[i], nqn, (uint8_t)(i + 2));
+	}
+	discoverer_join(&allowed, INNOCENT_NQN, 1);
+	list_for_each(node, &target_registry(base.target)->shares) {
+		const struct local_share *share = list_entry(node, struct local_share, node);
+		bool is_innocent = strcmp(share->host_nqn, INNOCENT_NQN) == 0;
+
+		EXPECT_EQ(is_innocent ? 1u : STRANGERS, share->queue_count);
+		EXPECT_EQ(!is_innocent, share->buffers.may_not_borrow);
+		share_count++;
+	}
+	EXPECT_EQ(2u, share_count);
+	for (unsigned i = 0; i < STRANGERS; i++)
+		actor_leave(&strangers[i]);
+	actor_leave(&allowed);
+	EXPECT(list_empty(&target_registry(base.target)->shares));
+	raw_scene_close(&base);
+}
+
 /* ---- changes --------------------------------------------------------------------------------- */
 
 /* Duration of the barrier of a change to this namespace, in ms. */
@@ -297,6 +345,7 @@ int main(void)
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(others_go_on_beside_a_hoarder);
 	TAP_RUN(a_slow_host_does_not_borrow);
+	TAP_RUN(made_up_names_share_one_minimum);
 	TAP_RUN(changes_end_beside_a_hoarder);
 	TAP_RUN(changes_end_beside_a_hung_medium);
 	return tap_end();

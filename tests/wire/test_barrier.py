@@ -151,13 +151,39 @@ def rights(t, tgt, conn):
     t.eq(bytes(conn.read(FILE, 128, 1).data), bytes(512), 'neither wrote anything', SPEC)
 
 
+def label_owing(host, nsid, text):
+    """Set Features of a namespace's label whose R2T has arrived and whose data has not been sent."""
+    cmd = host.admin.submit(n.SET_FEATURES, nsid, data=text.ljust(256, b'\0'), way='r2t', is_auto=False, cdw10=0x1f)
+    host.admin.wait_r2t(cmd)
+    return cmd
+
+
+def label_of(host, nsid):
+    return bytes(host.admin.get_feature(0x1f, read_bytes=256, nsid=nsid).data).rstrip(b'\0')
+
+
+def labels(t, tgt, host):
+    """The data of a feature of a namespace comes after changes: the namespace in force then gets the label, or none."""
+    cmd = label_owing(host, FILE, b'late')
+    for is_read_only in (True, False):
+        change_ns(tgt, FILE, read_only=is_read_only)
+    t.status(pay(host.admin, cmd), n.OK, 'a label whose data comes two changes later', SPEC)
+    t.eq(label_of(host, FILE), b'late', 'is set', SPEC)
+    cmd = label_owing(host, FILE, b'never')
+    change_ns(tgt, FILE, hidden_from=[n.HOST_NQN])
+    t.status(pay(host.admin, cmd), n.INVALID_FIELD, 'a label for a namespace that is hidden meanwhile', SPEC)
+    change_ns(tgt, FILE, hidden_from=[])
+    t.ok(label_of(host, FILE) != b'never', 'is not set', SPEC)
+
+
 def has_open(tgt, name):
     return os.path.realpath(path(name)) in procfs.open_files(tgt.process.pid)
 
 
-def removal(t, tgt, conn, slow, debt):
+def removal(t, tgt, host, conn, slow, debt):
     """A removed namespace's file is closed although a host of the former configuration owes data."""
     own = owing(conn, POOR, 0)
+    label = label_owing(host, POOR, b'gone')
     t.ok(has_open(tgt, 'poor'), 'the file of a namespace is open', SPEC)
 
     def edit(config):
@@ -167,6 +193,7 @@ def removal(t, tgt, conn, slow, debt):
     t.ok(target.poll(lambda: not has_open(tgt, 'poor'), BARRIER_S), 'removed: it is closed', SPEC)
     t.ok(is_open(slow, debt), 'while the neighbour still owes its data', SPEC)
     t.status(pay(conn, own), n.INVALID_FIELD, 'a write to it that comes later is refused', SPEC)
+    t.status(pay(host.admin, label), n.INVALID_FIELD, 'and so is a label', SPEC)
     t.status(pay(slow, debt), n.OK, "the neighbour's own comes late and is written", SPEC)
 
 
@@ -293,6 +320,7 @@ def test(t, tgt):
                        ('refused_meanwhile', lambda: refused_meanwhile(t, tgt, host, conn)),
                        ('rights', lambda: rights(t, tgt, conn)),
                        ('mapped_rights', lambda: mapped_rights(t, tgt, host, conn)),
+                       ('labels', lambda: labels(t, tgt, host)),
                        ('grown', lambda: grown(t, tgt, host, conn)),
                        ('preempt file', lambda: fenced(t, tgt, conn, FILE, 'Preempt', 1, CONFLICT)),
                        ('preempt memory', lambda: fenced(t, tgt, conn, MEM, 'Preempt', 1, CONFLICT)),
@@ -300,7 +328,7 @@ def test(t, tgt):
                        ('abort memory', lambda: fenced(t, tgt, conn, MEM, 'Preempt and Abort', 2, ABORT_PREEMPT)),
                        ('preemption', lambda: preemption(t, tgt, host, conn)),
                        ('acquired', lambda: acquired(t, tgt, conn, FILE)),
-                       ('removal', lambda: removal(t, tgt, conn, slow, debt)),
+                       ('removal', lambda: removal(t, tgt, host, conn, slow, debt)),
                        ('format_hung', lambda: format_hung(t, tgt, host))):
         with t.guard(name):
             part()
