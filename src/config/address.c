@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes the addresses of ports before the target opens its listeners on them. Blocks; control
- * thread.
+ * Probes the addresses of ports, and of a cluster's member, before the target opens its listeners
+ * on them. Blocks; control thread.
  *
  * Two uses. The well-known discovery port is optional and left out when another process has it. And
  * a target that was killed keeps its listeners until the kernel has torn its rings down, so its
@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/unix_socket.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,14 +39,35 @@ int address_probe(const struct net_addr *addr)
 	return res;
 }
 
+/* Calls `probe` until the address is free or the deadline has passed. `shown` is for the log. */
+static void wait_while_in_use(int (*probe)(const void *arg), const void *arg, const char *shown,
+			      uint64_t deadline_ns)
+{
+	if (probe(arg) != -EADDRINUSE)
+		return;
+	log_info("control", "%s is still in use; waiting for a target that was killed", shown);
+	while (clock_monotonic_ns() < deadline_ns && probe(arg) == -EADDRINUSE)
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+}
+
+static int probe_net(const void *arg)
+{
+	return address_probe(arg);
+}
+
+static int probe_unix(const void *arg)
+{
+	return unix_socket_clear(arg);
+}
+
 void address_wait(const struct net_addr *addr, uint64_t deadline_ns)
 {
 	char text[NET_ADDR_TEXT_BYTES];
 
-	if (address_probe(addr) != -EADDRINUSE)
-		return;
-	log_info("control", "%s is still in use; waiting for a target that was killed",
-		 net_addr_format(addr, text));
-	while (clock_monotonic_ns() < deadline_ns && address_probe(addr) == -EADDRINUSE)
-		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+	wait_while_in_use(probe_net, addr, net_addr_format(addr, text), deadline_ns);
+}
+
+void address_wait_unix(const char *path, uint64_t deadline_ns)
+{
+	wait_while_in_use(probe_unix, path, path, deadline_ns);
 }

@@ -74,6 +74,16 @@ static bool discovery_addr(const struct process *process, struct net_addr *ret_a
 	return options->has_discovery;
 }
 
+static void cluster_address_wait(const struct config_cluster *cluster, uint64_t deadline_ns)
+{
+	if (!cluster)
+		return;
+	if (cluster->peers.listen.path[0] != 0)
+		address_wait_unix(cluster->peers.listen.path, deadline_ns);
+	else
+		address_wait(&cluster->peers.listen.addr, deadline_ns);
+}
+
 /* A killed predecessor holds its addresses until the kernel has ended its rings. */
 static void addresses_wait(const struct process *process)
 {
@@ -87,6 +97,7 @@ static void addresses_wait(const struct process *process)
 		address_wait(&config->ports[i].listen, deadline_ns);
 	if (discovery_addr(process, &discovery))
 		address_wait(&discovery, deadline_ns);
+	cluster_address_wait(config->cluster, deadline_ns);
 }
 
 static void discovery_add(const struct process *process)

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 .ci/steps with the test's own steps: the end of the log has every failed case of every step, however much the
-steps print, and the totals are right.
+steps print, and the totals are right. And what tools/run-tests keeps of a failed case.
 """
 
+import importlib.machinery
+import importlib.util
 import os
 import subprocess
 import sys
@@ -55,6 +57,18 @@ def killed(t):
     t.ok(any('asan: status 137' in line for line in lines[-TAIL:]), 'and named', why='\n'.join(lines))
 
 
+def diagnostics(t):
+    """tools/run-tests keeps what a program prints about a failed case, before it (C) or after it (Python)."""
+    loader = importlib.machinery.SourceFileLoader('run_tests', os.path.join(ROOT, 'tools', 'run-tests'))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('run_tests', loader))
+    loader.exec_module(module)
+    tap = module.Tap('ok 1 - good\n# a.c:7: expected x\nnot ok 2 - in C\nok 3 - good\nnot ok 4 - in Python\n'
+                     '#   expected 1\n#   got      2\nok 5 - good\n1..5\n')
+    t.eq(tap.failures, [('in C', ['# a.c:7: expected x']), ('in Python', ['#   expected 1', '#   got      2'])],
+         'the diagnostics of failed cases')
+    t.eq((tap.passed, tap.cases), (3, 5), 'and all cases are counted')
+
+
 def skips(t):
     t.eq(run('skip interop "no guest"')[1][-1], '0 passed, 0 failed, 1 skipped', 'a skipped step')
     code, lines = run('skip interop "no guest"', CI='true')
@@ -63,7 +77,7 @@ def skips(t):
 
 
 tap = Tap()
-for part in (passes, fails, killed, skips):
+for part in (passes, fails, killed, diagnostics, skips):
     with tap.guard(part.__name__):
         part(tap)
 sys.exit(tap.done())

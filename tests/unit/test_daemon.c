@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/unix_socket.h"
 #include "config/address.h"
 #include "daemon/start.h"
 #include "daemon/state.h"
@@ -600,6 +601,26 @@ static void an_address_in_use_is_waited_for(void)
 	EXPECT(clock_monotonic_ns() < deadline_ns);
 }
 
+static void a_path_in_use_is_waited_for(void)
+{
+	char path[sizeof(state_dir) + 8];
+	struct unix_name name;
+	uint64_t deadline_ns;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s.sock", state_dir);
+	EXPECT_EQ(0, unix_socket_listen(path, 1, &fd, &name));
+	deadline_ns = clock_monotonic_ns() + 50 * NS_PER_MS;
+	address_wait_unix(path, deadline_ns);
+	EXPECT(clock_monotonic_ns() >= deadline_ns);
+	close(fd);
+	deadline_ns = clock_monotonic_ns() + 600 * NS_PER_S;
+	address_wait_unix(path, deadline_ns);
+	EXPECT(clock_monotonic_ns() < deadline_ns);
+	EXPECT_EQ(-1, access(path, F_OK));
+	unix_name_remove(&name);
+}
+
 /* The store keeps this hash. If it changed, a start after an update would be refused. */
 static void flags_have_the_hash_that_they_always_had(void)
 {
@@ -643,6 +664,7 @@ int main(void)
 	TAP_RUN(a_taken_address_is_fatal_unless_chosen);
 	TAP_RUN(a_second_daemon_is_refused);
 	TAP_RUN(an_address_in_use_is_waited_for);
+	TAP_RUN(a_path_in_use_is_waited_for);
 	TAP_RUN(flags_have_the_hash_that_they_always_had);
 	return root_end();
 }

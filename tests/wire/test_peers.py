@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 import nvmetcp as n
@@ -307,6 +308,23 @@ def killed_peer(t, world):
         t.eq(reset(asker, who), SUCCESS, 'and answers for its predecessor', SPEC)
 
 
+def held_listener(t, world):
+    """The kernel still holds the listener of a killed member when the next process starts."""
+    text = world.socket('b') + ' is still in use; waiting'
+    world['b'].kill()
+    os.unlink(world.socket('b'))
+    before = world['b'].log().count(text)
+    with socket.socket(socket.AF_UNIX) as held:
+        held.bind(world.socket('b'))
+        held.listen()
+        starter = threading.Thread(target=world['b'].start)
+        starter.start()
+        t.ok(target.poll(lambda: world['b'].log().count(text) > before),
+             'a killed member still has its address: the next one waits')
+    starter.join()
+    both_up(t, world, 'and then joins')
+
+
 def each_other(t, world):
     """Both members are stopped with a reset of each other in flight."""
     both_up(t, world, 'before both stop')
@@ -585,7 +603,8 @@ def run_all(t):
                        ('asked', asked_by_member), ('documents', live_documents),
                        ('alone', alone), ('live peer', live_peer),
                        ('lost elsewhere', lost_elsewhere), ('stopped peer', stopped_peer),
-                       ('killed peer', killed_peer), ('each other', each_other),
+                       ('killed peer', killed_peer), ('held listener', held_listener),
+                       ('each other', each_other),
                        ('the end', both_stop_and_end)):
         with t.guard(name):
             rows(t, world)
