@@ -13,6 +13,7 @@ import sys
 
 from tap import Tap
 
+sys.dont_write_bytecode = True  # of tools/run-tests, which has no place for it
 ROOT = sys.argv[1]
 TAIL = 40  # lines visible in a cut log
 
