@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The media registry as its files see it: media_registry.c (entries, and how to get them),
- * media_registry_end.c (the end of a transaction), and others of daemon/ that look at entries.
- * Control thread only.
+ * The media registry as its files see it: media_registry.c (its parts, marks),
+ * media_registry_open.c (open media), media_registry_live.c (live state), media_registry_end.c (the
+ * end of a transaction), and others of daemon/ that look at entries. Control thread only.
  */
 #ifndef WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
 #define WEFT_DAEMON_MEDIA_REGISTRY_PRIVATE_H
@@ -79,6 +79,13 @@ struct media_registry {
 	struct peers *peers; /* NULL: not a member of a cluster */
 };
 
+/* Adds the new entry to the list and the tree of its kind. `key_order` compares whole entries. 0 or
+ * -ENOMEM. */
+int registry_entry_add(struct registry_entry *entry, struct list *list, void **tree,
+		       int (*key_order)(const void *a, const void *b));
+/* The live state for a wish, created or recalled if unknown. 0, or -errno with ret_error filled. */
+int registry_get_live(struct media_registry *registry, const struct media_wish *wish,
+		      struct ns_live **ret_live, struct media_error *ret_error);
 /* Each removes the entry from its list and tree, and puts its references. */
 void registry_release_store(struct media_registry *registry, struct store_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that are created or grown are stable before their configuration is in force, with as few
- * waits for the drive as possible: media/file_sync.c, daemon/media_registry.c. The blocking calls
- * are replaced here: counted, recorded with their file, and made to fail.
+ * waits for the drive as possible: media/file_sync.c, daemon/media_registry_open.c. The blocking
+ * calls are replaced here: counted, recorded with their file, and made to fail.
  */
 #include "config/config.h"
 #include "daemon/media_registry.h"

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open media in the media registry, by the path of a file or by the namespace that owns the memory:
+ * opened for a wish, opened again beside the present medium when the wish has changed, measured and
+ * synced. Entries are found through a tree, because there may be many thousands.
+ *
+ * Control thread only; opening blocks.
+ */
+#include "daemon/media_registry_private.h"
+
+#include "base/log.h"
+#include "cluster/peers.h"
+#include "config/config_parse.h"
+#include "daemon/medium_open.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_KEY "file\n" /* prefix of a store_entry's key: the path follows */
+
+static int store_order(const void *a, const void *b)
+{
+	const struct store_entry *x = a, *y = b;
+
+	return strcmp(x->key, y->key);
+}
+
+void registry_release_store(struct media_registry *registry, struct store_entry *entry)
+{
+	tdelete(entry, &registry->stores_by_key, store_order);
+	list_remove(&entry->entry.node);
+	ns_store_put(entry->store);
+	free(entry->key);
+	free(entry);
+}
+
+/* A file has the same key wherever its path appears. Memory belongs to one namespace. */
+static char *store_key(const struct media_wish *wish)
+{
+	char *path = config_media_path(wish->spec), *key = NULL, *identity;
+
+	if (path) {
+		if (asprintf(&key, "%s%s", FILE_KEY, path) < 0)
+			key = NULL;
+		free(path);
+		return key;
+	}
+	identity = config_media_identity(wish->spec);
+	if (identity && asprintf(&key, "%s\n%u\n%s", wish->nqn, wish->nsid, identity) < 0)
+		key = NULL;
+	free(identity);
+	return key;
+}
+
+const char *registry_key_path(const char *key)
+{
+	return strncmp(key, FILE_KEY, strlen(FILE_KEY)) == 0 ? key + strlen(FILE_KEY) : NULL;
+}
+
+bool registry_finds_path(const struct media_registry *registry, const char *path)
+{
+	struct store_entry wanted;
+	bool is_found = true;
+
+	if (asprintf(&wanted.key, "%s%s", FILE_KEY, path) >= 0) {
+		is_found = tfind(&wanted, &registry->stores_by_key, store_order) != NULL;
+		free(wanted.key);
+	}
+	return is_found;
+}
+
+static int ns_store_make(struct media *taken_media, struct ns_live *live,
+			 struct ns_store **ret_store, struct media_error *ret_error)
+{
+	int res = ns_store_create_for(taken_media, live, ret_store);
+
+	if (res < 0) {
+		media_undo(taken_media);
+		media_close(taken_media);
+		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	}
+	return res;
+}
+
+/* Whether the medium may be served under the UUID: see removed_check. */
+static int identity_check(const struct media_registry *registry, const struct media_wish *wish,
+			  const char *path, struct media *media, struct media_error *ret_error)
+{
+	struct media_record record = {0};
+
+	if (media_is_lost(media))
+		return 0;
+	(void)media_get_record(media, &record);
+	return removed_check(registry->removed, wish->uuid, path, &record, ret_error);
+}
+
+/* Recalls what was served last under the UUID. False: unknown, or the namespace is not
+ * clustered. */
+static bool served_recall(const struct media_registry *registry, const struct media_wish *wish,
+			  struct media_record *ret_record)
+{
+	char *path = NULL;
+	bool is_known = wish->is_clustered &&
+			media_served_recall(&registry->keeper, wish->uuid, ret_record, &path);
+
+	free(path);
+	return is_known;
+}
+
+/* Notes in a medium that was just opened what was served last under the UUID. */
+static void served_note(const struct media_registry *registry, const struct media_wish *wish,
+			const char *path, struct media *media)
+{
+	struct media_record served;
+
+	if (path && !media_is_lost(media) && served_recall(registry, wish, &served))
+		media_note_known(media, path, &served);
+}
+
+/* Opens with what the start knows of the path and of the UUID. The UUID decides which file it
+ * was. */
+static int known_open(const struct media_registry *registry, const char *path,
+		      const struct media_wish *wish, struct media **ret_media,
+		      struct media_error *ret_error)
+{
+	const struct media_record *expected =
+		path ? media_records_find(registry->records, path) : NULL;
+	struct media_record known, served;
+	int res;
+
+	if (expected && served_recall(registry, wish, &served)) {
+		known = *expected;
+		if (served.inode != 0) {
+			known.inode = served.inode;
+			known.born_ns = served.born_ns;
+		}
+		expected = &known;
+	}
+	res = medium_open(wish, expected, ret_media, ret_error);
+	if (res == 0)
+		served_note(registry, wish, path, *ret_media);
+	return res;
+}
+
+/* Checks the path before opening, so that no file is created in place of a missing one. */
+static int wish_open(const struct media_registry *registry, const char *path,
+		     const struct media_wish *wish, struct media **ret_media,
+		     struct media_error *ret_error)
+{
+	const struct removed_ns *removed = removed_find(registry->removed, wish->uuid);
+	int res = removed_check(registry->removed, wish->uuid, path, NULL, ret_error);
+
+	if (res == 0)
+		res = known_open(registry, path, wish, ret_media, ret_error);
+	else if (!registry->has_started)
+		return medium_open_lost(wish, &removed->record, ret_media, ret_error);
+	if (res < 0 || !removed)
+		return res;
+	res = identity_check(registry, wish, path, *ret_media, ret_error);
+	if (res < 0) {
+		media_undo(*ret_media);
+		media_close(*ret_media);
+	}
+	return res;
+}
+
+/* Takes ownership of the key. */
+static int store_entry_open(struct media_registry *registry, char *taken_key,
+			    const struct media_wish *wish, struct ns_live *live,
+			    struct store_entry **ret_entry, struct media_error *ret_error)
+{
+	struct store_entry *entry = calloc(1, sizeof(*entry));
+	const char *path = registry_key_path(taken_key);
+	struct media *media;
+	int res = -ENOMEM;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (entry) {
+		entry->key = taken_key;
+		res = wish_open(registry, path, wish, &media, ret_error);
+	}
+	if (res == 0)
+		res = ns_store_make(media, live, &entry->store, ret_error);
+	if (res == 0) {
+		res = registry_entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
+					 store_order);
+		if (res < 0) {
+			media_undo(media);
+			ns_store_put(entry->store); /* closes the medium too */
+			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+		}
+	}
+	if (res < 0) {
+		free(taken_key);
+		free(entry);
+		return res;
+	}
+	*ret_entry = entry;
+	return 0;
+}
+
+static bool is_refused(const struct media_registry *registry, const struct media *media)
+{
+	return registry->peers && peers_has_refused(registry->peers, media);
+}
+
+static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
+			       const struct media_wish *wish, const struct ns_live *live)
+{
+	if (store && uuid_equal(&registry->retry, wish->uuid) &&
+	    (medium_has_failed(ns_store_media(store)) ||
+	     is_refused(registry, ns_store_media(store))))
+		return false;
+	return store && ns_store_live(store) == live &&
+	       media_is_current(ns_store_media(store), wish->spec);
+}
+
+/* Opens a medium as wished, beside the one of the entry's store. */
+static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct media **ret_media,
+			struct media_error *ret_error)
+{
+	struct media *before = ns_store_media(entry->store);
+	const char *path = registry_key_path(entry->key);
+	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
+	bool is_recreated = is_asked && registry->is_recreated;
+	int res;
+
+	if (is_asked && is_refused(registry, before))
+		return medium_open_name(wish, before, ret_media, ret_error);
+	if (!media_is_lost(before))
+		return is_asked && medium_has_failed(before)
+			       ? medium_recheck(wish, before, ret_media, ret_error)
+			       : media_reopen(before, wish->spec, ret_media, ret_error);
+	if (is_recreated && path) {
+		res = medium_give_up(wish, before, path, &registry->keeper, ret_error);
+		if (res < 0)
+			return res;
+		entry->is_given_up = entry->kept.is_given_up = true;
+	}
+	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
+}
+
+/* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
+static int store_choose(const struct media_registry *registry, struct store_entry *entry,
+			const struct media_wish *wish, struct ns_live *live,
+			struct ns_store **ret_store, struct media_error *ret_error)
+{
+	struct media *media;
+	int res;
+
+	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "it is open %s the other members of the cluster; restart the target to "
+			 "change that",
+			 wish->is_clustered ? "without" : "together with");
+		return -EBUSY;
+	}
+	if (store_is_as_wished(registry, entry->store, wish, live)) {
+		*ret_store = entry->store;
+		return 0;
+	}
+	if (store_is_as_wished(registry, entry->next, wish, live)) {
+		*ret_store = entry->next;
+		return 0;
+	}
+	if (entry->next) {
+		snprintf(ret_error->text, sizeof(ret_error->text),
+			 "another change of it is under way; try again");
+		return -EBUSY;
+	}
+	res = store_reopen(registry, entry, wish, &media, ret_error);
+	if (res == 0) {
+		served_note(registry, wish, registry_key_path(entry->key), media);
+		res = identity_check(registry, wish, registry_key_path(entry->key), media,
+				     ret_error);
+		if (res < 0) {
+			media_undo(media);
+			media_close(media);
+		}
+	}
+	if (res == 0)
+		res = ns_store_make(media, live, &entry->next, ret_error);
+	if (res < 0) {
+		entry->next = NULL;
+		return res;
+	}
+	*ret_store = entry->next;
+	return 0;
+}
+
+static void store_measure(struct ns_store *store)
+{
+	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
+}
+
+void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
+{
+	list_for_each(node, &registry->stores) {
+		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
+		struct media_error problem; /* unused: a problem is logged when first seen */
+
+		store_measure(store);
+		(void)media_problem(ns_store_media(store), &problem);
+		ns_live_look_space(ns_store_live(store), now_ns);
+	}
+}
+
+int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
+		       struct ns_store **ret_store, struct media_error *ret_error)
+{
+	struct store_entry wanted = {.key = store_key(wish)};
+	struct store_entry **node, *found;
+	struct ns_live *live;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!wanted.key)
+		return -ENOMEM;
+	res = registry_get_live(registry, wish, &live, ret_error);
+	if (res < 0) {
+		free(wanted.key);
+		return res;
+	}
+	node = tfind(&wanted, &registry->stores_by_key, store_order);
+	found = node ? *node : NULL;
+	if (found) {
+		free(wanted.key);
+		res = store_choose(registry, found, wish, live, ret_store, ret_error);
+	} else {
+		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
+		if (res == 0)
+			*ret_store = found->store;
+	}
+	if (res < 0)
+		return res;
+	found->is_held &= found->entry.is_used;
+	found->entry.is_used = true;
+	store_measure(*ret_store);
+	ns_store_get(*ret_store);
+	return 0;
+}
+
+void media_registry_hold(struct media_registry *registry, const struct media_wish *wish)
+{
+	struct store_entry wanted = {.key = store_key(wish)};
+	struct store_entry **node =
+		wanted.key ? tfind(&wanted, &registry->stores_by_key, store_order) : NULL;
+
+	if (node)
+		(*node)->is_held = true;
+	free(wanted.key);
+}
+
+int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)
+{
+	struct media **media = calloc(media_registry_count(registry) + 1, sizeof(struct media *));
+	unsigned count = 0;
+	int res;
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
+	if (!media)
+		return -ENOMEM;
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (entry->next)
+			media[count++] = ns_store_media(entry->next);
+		else if (entry->entry.is_new)
+			media[count++] = ns_store_media(entry->store);
+	}
+	res = media_sync(media, count, ret_error);
+	registry_note_losses(registry);
+	free(media);
+	return res;
+}
+
+unsigned media_registry_count(const struct media_registry *registry)
+{
+	unsigned count = 0;
+
+	list_for_each(node, &registry->stores)
+		count++;
+	return count;
+}
