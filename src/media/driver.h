@@ -17,7 +17,8 @@ struct media_opening {
 	 * media->children of the new medium, and media_close closes them after the new medium. */
 	struct media **children;
 	unsigned child_count;
-	void *own; /* for the driver; NULL at first */
+	bool is_reopen; /* over an open store: open must not return -EINPROGRESS */
+	void *own;      /* for the driver; NULL at first */
 };
 
 struct media_driver {

@@ -23,7 +23,8 @@ bool media_is_loss(int res)
 	case -ENFILE:
 	case -EBUSY: /* also -EWOULDBLOCK: another process has the store open */
 	case -EAGAIN:
-	case -EINVAL: /* the spec is wrong */
+	case -EINPROGRESS: /* still opening */
+	case -EINVAL:      /* the spec is wrong */
 	case -EINTR:
 		return false;
 	default:
@@ -46,7 +47,8 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 			 struct media **ret_media, struct media_error *ret_error)
 {
 	struct media **children = calloc(1, sizeof(struct media *));
-	struct media_opening opening = {.spec = spec, .children = children, .child_count = 1};
+	struct media_opening opening = {
+		.spec = spec, .children = children, .child_count = 1, .is_reopen = true};
 	int res;
 
 	if (!children)
@@ -54,7 +56,7 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 	res = reopen_parsed(store, &spec->children[0], &children[0], ret_error);
 	if (res == 0) {
 		res = spec->driver->open(&opening, ret_media, ret_error);
-		CHECK(res != -EINPROGRESS); /* wrappers open at once */
+		CHECK(res != -EINPROGRESS);
 		if (res < 0) {
 			media_undo(children[0]);
 			media_close(children[0]);
@@ -277,22 +279,50 @@ int media_check_spec(const char *spec, struct media_error *ret_error)
 	return res;
 }
 
+void media_count_begin(struct media_count *count)
+{
+	count->open++;
+	count->ending++;
+}
+
+void media_count_end(struct media_count *count)
+{
+	count->open--;
+	count->ending--;
+	count->ended(count);
+}
+
+void media_count_add(struct media_count *count, struct media *media)
+{
+	media->count = count;
+	count->open++;
+}
+
 static void media_close_now(struct media *media)
 {
 	struct media **children = media->children;
+	struct media_count *count = media->count;
 	unsigned child_count = media->child_count;
 	char *text = media->spec;
 
 	media_channel_close(media);
 	media->ops->close(media);
-	for (unsigned i = 0; i < child_count; i++)
+	for (unsigned i = 0; i < child_count; i++) {
+		if (count)
+			media_count_add(count, children[i]);
 		media_close(children[i]);
+	}
 	free(children);
 	free(text);
+	if (count)
+		media_count_end(count);
 }
 
 void media_close(struct media *media)
 {
-	if (media)
-		media_states_end(media, media_close_now);
+	if (!media)
+		return;
+	if (media->count)
+		media->count->ending++;
+	media_states_end(media, media_close_now);
 }

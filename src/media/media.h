@@ -126,6 +126,17 @@ struct media_ops {
 	void (*forgive)(struct media *media);                                  /* nothing */
 };
 
+/*
+ * Counts open media for their owner, who waits with it until media that are closing have closed.
+ * The count outlives the media in it. Control thread.
+ */
+struct media_count {
+	unsigned open;   /* media in the count, and openings of such media */
+	unsigned ending; /* of these: media that are closing, and openings */
+	/* After one of them has ended; `open` is 0 after the last one. May free the count. */
+	void (*ended)(struct media_count *count);
+};
+
 struct media {
 	const struct media_ops *ops;
 	char *spec; /* as opened, for log and error messages */
@@ -136,6 +147,7 @@ struct media {
 	unsigned child_count;
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
+	struct media_count *count;             /* set by media_count_add; NULL: not counted */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */
@@ -268,6 +280,11 @@ int media_check_spec(const char *spec, struct media_error *ret_error);
  * medium (media/state.h). With state, the medium is closed later, on the calling reactor, which
  * must keep running. */
 void media_close(struct media *media);
+/* Counts the medium until it has closed. Its children are counted while they close. */
+void media_count_add(struct media_count *count, struct media *media);
+/* An opening of a medium that is to be counted. */
+void media_count_begin(struct media_count *count);
+void media_count_end(struct media_count *count);
 /* The innermost medium under wrappers, which answers questions about the store. Returns the medium
  * itself when it wraps no other. */
 struct media *media_store(const struct media *media);

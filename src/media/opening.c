@@ -2,7 +2,7 @@
 /*
  * Opens a tree of media by its spec: the children of each medium first, all at the same time, then
  * the medium itself. Each driver may finish at once or later. When one fails, the openings still in
- * progress are cancelled, and media that are already open are closed again.
+ * progress are cancelled, and media that are already open are undone and closed.
  *
  * Control thread. A node is freed after its parent has its result.
  */
@@ -33,10 +33,14 @@ struct open_tree {
 
 static void node_ended(struct opening_node *node, struct media *media, int res);
 
-static void children_close(struct media **children, unsigned count)
+/* Children that are NULL have not opened. */
+static void children_discard(struct media **children, unsigned count)
 {
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		if (children[i])
+			media_undo(children[i]);
 		media_close(children[i]);
+	}
 }
 
 static void node_free(struct opening_node *node)
@@ -162,7 +166,7 @@ static void node_ended(struct opening_node *node, struct media *media, int res)
 		node->opening.children = NULL;
 	} else {
 		media = NULL;
-		children_close(node->opening.children, node->opening.child_count);
+		children_discard(node->opening.children, node->opening.child_count);
 	}
 	if (parent) {
 		parent->opening.children[node->index] = media;
@@ -257,6 +261,8 @@ static void prompt_ended(struct media_open_request *request, int res)
 	prompt->res = res;
 	if (!prompt->is_abandoned)
 		return;
+	if (request->media)
+		media_undo(request->media);
 	media_close(request->media);
 	free(prompt);
 }

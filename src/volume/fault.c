@@ -6,16 +6,17 @@
  * RULE is KIND[:OPTION=VALUE...]. Kinds: fail (error, nothing done), delay (done ms milliseconds
  * later), stuck (a delay that cannot be cancelled), tear (a write of the first half of the blocks,
  * rounded down, then an error), split (a read or write of the first half, the rest ms milliseconds
- * later), corrupt (a read with one bit flipped), lose (acknowledged, never done). Options:
- * op=read|write|flush|zero|discard|any|fua (fua: durable writes and zeroes; default: all that the
- * kind can act on, write for lose), after=N (the first N pass), every=N (each Nth), prob=P (per
- * cent, with seed=S), count=N (at most N times), errno=NAME (fail, tear; default EIO), ms=N (delay,
- * stuck, split). Rules are checked in order. Delays add up; the first rule of another kind that
- * acts ends the check.
+ * later), corrupt (a read with one bit flipped), lose (acknowledged, never done), late (opens ms
+ * milliseconds later; fault_late.c). Options: op=read|write|flush|zero|discard|any|fua|open (fua:
+ * durable writes and zeroes; default: all that the kind can act on, write for lose), after=N (the
+ * first N pass), every=N (each Nth), prob=P (per cent, with seed=S), count=N (at most N times),
+ * errno=NAME (fail, tear; default EIO), ms=N (delay, stuck, split). Rules are checked in order.
+ * Delays add up; the first rule of another kind that acts ends the check.
  */
 #include "volume/fault.h"
 
 #include "base/clock.h"
+#include "volume/fault_late.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -306,6 +307,28 @@ static int fault_parse(struct media_spec *spec, char *body, unsigned depth,
 	return res < 0 ? res : media_spec_parse_child(spec, 0, inner, depth, ret_error);
 }
 
+/* Delays of several rules add up; the first error counts. A medium over an open store opens at
+ * once. */
+static int fault_wait_open(struct media_opening *opening, struct fault_media *fault,
+			   struct media **ret_media, struct media_error *ret_error)
+{
+	uint64_t delay_ms = 0;
+	int error = 0;
+
+	for (unsigned i = 0; i < fault->rule_count && !opening->is_reopen; i++) {
+		const struct fault_rule_text *rule = &fault->rules[i].text;
+
+		if (rule->action != FAULT_LATE)
+			continue;
+		delay_ms += rule->delay_ms;
+		error = error ? error : rule->error;
+	}
+	if (delay_ms > 0)
+		return fault_late_open(opening, &fault->media, delay_ms, error, ret_error);
+	*ret_media = &fault->media;
+	return 0;
+}
+
 static int fault_open(struct media_opening *opening, struct media **ret_media,
 		      struct media_error *ret_error)
 {
@@ -321,11 +344,11 @@ static int fault_open(struct media_opening *opening, struct media **ret_media,
 	fault->media.ops = &fault_ops;
 	fault->media.states = NULL;
 	fault->media.channel = NULL;
+	fault->media.count = NULL;
 	fault->rule_count = rules->count;
 	for (unsigned i = 0; i < rules->count; i++)
 		fault->rules[i].text = rules->rules[i];
-	*ret_media = &fault->media;
-	return 0;
+	return fault_wait_open(opening, fault, ret_media, ret_error);
 }
 
 const struct media_driver fault_driver = {
@@ -335,4 +358,5 @@ const struct media_driver fault_driver = {
 	.options = "",
 	.parse = fault_parse,
 	.open = fault_open,
+	.cancel = fault_late_cancel,
 };

@@ -33,6 +33,7 @@ static const struct {
 			 BIT(MEDIA_READ) | BIT(MEDIA_WRITE)},
 	[FAULT_CORRUPT] = {"corrupt", BIT(MEDIA_READ), BIT(MEDIA_READ)},
 	[FAULT_LOSE] = {"lose", BIT(MEDIA_WRITE), KINDS_ANY & ~BIT(MEDIA_READ)},
+	[FAULT_LATE] = {"late", FAULT_KIND_OPEN, FAULT_KIND_OPEN},
 };
 
 static int parse_op(const char *value, uint32_t *ret_kinds, struct media_error *ret_error)
@@ -48,6 +49,7 @@ static int parse_op(const char *value, uint32_t *ret_kinds, struct media_error *
 		{"discard", BIT(MEDIA_DISCARD)},
 		{"any", KINDS_ANY},
 		{"fua", BIT(MEDIA_WRITE) | BIT(MEDIA_WRITE_ZEROES)},
+		{"open", FAULT_KIND_OPEN},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
@@ -56,9 +58,9 @@ static int parse_op(const char *value, uint32_t *ret_kinds, struct media_error *
 			return 0;
 		}
 	}
-	return media_fail(ret_error, -EINVAL,
-			  "fault: op=%.40s: known: read, write, flush, zero, discard, fua, any",
-			  value);
+	return media_fail(
+		ret_error, -EINVAL,
+		"fault: op=%.40s: known: read, write, flush, zero, discard, fua, any, open", value);
 }
 
 static int parse_errno(const char *value, int *ret_error_code, struct media_error *ret_error)
@@ -126,7 +128,7 @@ static int check_rule(const struct fault_rule_text *rule, struct media_error *re
 {
 	const char *name = actions[rule->action].name;
 	bool takes_time = rule->action == FAULT_DELAY || rule->action == FAULT_STUCK ||
-			  rule->action == FAULT_SPLIT;
+			  rule->action == FAULT_SPLIT || rule->action == FAULT_LATE;
 
 	if (rule->kinds & ~actions[rule->action].kinds_allowed)
 		return media_fail(ret_error, -EINVAL, "fault: %s cannot act on that op=", name);
@@ -134,10 +136,19 @@ static int check_rule(const struct fault_rule_text *rule, struct media_error *re
 		return media_fail(ret_error, -EINVAL, "fault: %s needs ms=", name);
 	if (!takes_time && rule->delay_ms != 0)
 		return media_fail(ret_error, -EINVAL,
-				  "fault: ms= is for delay, stuck and split, not for %s", name);
-	if (rule->error != 0 && rule->action != FAULT_FAIL && rule->action != FAULT_TEAR)
-		return media_fail(ret_error, -EINVAL, "fault: errno= is for fail and tear, not %s",
+				  "fault: ms= is for delay, stuck, split and late, not for %s",
 				  name);
+	if (rule->error != 0 && rule->action != FAULT_FAIL && rule->action != FAULT_TEAR &&
+	    rule->action != FAULT_LATE)
+		return media_fail(ret_error, -EINVAL,
+				  "fault: errno= is for fail and tear, and for late, not for %s",
+				  name);
+	if (rule->action == FAULT_LATE && (rule->after != 0 || rule->every != 1 ||
+					   rule->count != UINT64_MAX || rule->prob_percent != 100))
+		return media_fail(
+			ret_error, -EINVAL,
+			"fault: late acts on each opening: of the options it has op=open, "
+			"ms= and errno=");
 	return 0;
 }
 
@@ -153,7 +164,7 @@ int fault_rule_parse(char *text, struct fault_rule_text *ret_rule, struct media_
 	if (action == ARRAY_LEN(actions))
 		return media_fail(ret_error, -EINVAL,
 				  "fault: unknown rule \"%.40s\"; known: fail, delay, "
-				  "stuck, tear, split, corrupt, lose",
+				  "stuck, tear, split, corrupt, lose, late",
 				  piece);
 	*ret_rule = (struct fault_rule_text){
 		.action = (enum fault_action)action,
@@ -174,7 +185,7 @@ int fault_rule_parse(char *text, struct fault_rule_text *ret_rule, struct media_
 			return res;
 	}
 	res = check_rule(ret_rule, ret_error);
-	if (res == 0 && ret_rule->error == 0)
+	if (res == 0 && ret_rule->error == 0 && ret_rule->action != FAULT_LATE)
 		ret_rule->error = -EIO;
 	return res;
 }

@@ -18,19 +18,22 @@ enum fault_action {
 	FAULT_SPLIT,
 	FAULT_CORRUPT,
 	FAULT_LOSE,
+	FAULT_LATE, /* acts on the opening, and on no operation */
 };
+
+#define FAULT_KIND_OPEN (1u << 31) /* beside the bits of enum media_kind: the opening */
 
 /* A parsed rule. The counters of a rule in use are in fault.c. */
 struct fault_rule_text {
 	enum fault_action action;
-	uint32_t kinds;        /* bit 1 << enum media_kind */
+	uint32_t kinds;        /* bit 1 << enum media_kind, or FAULT_KIND_OPEN */
 	bool only_fua;         /* op=fua: only writes and zeroes that must be durable at once */
 	uint64_t after;        /* this number of matching operations passes first */
 	uint64_t count;        /* how often the rule acts; UINT64_MAX: no limit */
 	uint64_t every;        /* acts on each Nth; 1: on all */
 	uint32_t prob_percent; /* 100: always */
 	uint64_t seed;
-	int error; /* -errno */
+	int error; /* -errno; 0 (late): none */
 	uint32_t delay_ms;
 };
 

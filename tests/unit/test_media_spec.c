@@ -51,6 +51,7 @@ static void good_specs_are_accepted(void)
 	accepts("fault:split:ms=1@mem:1M");
 	accepts("fault:split:op=read:ms=1+split:op=write:ms=2@mem:1M");
 	accepts("fault:fail@fault:lose@fault:tear@mem:1M");
+	accepts("fault:late:ms=300+late:op=open:ms=1:errno=EIO@mem:1M");
 }
 
 static void unknown_kinds_list_the_known(void)
@@ -120,6 +121,11 @@ static void bad_fault_rules_are_named(void)
 	refuses("fault:tear:op=read@mem:1M", "tear cannot act on that op=");
 	refuses("fault:corrupt:op=any@mem:1M", "corrupt cannot act");
 	refuses("fault:lose:op=read@mem:1M", "lose cannot act");
+	refuses("fault:late@mem:1M", "late needs ms=");
+	refuses("fault:late:op=read:ms=1@mem:1M", "late cannot act on that op=");
+	refuses("fault:delay:op=open:ms=1@mem:1M", "delay cannot act on that op=");
+	refuses("fault:late:ms=1:count=1@mem:1M", "late acts on each opening");
+	refuses("fault:late:ms=1:after=1@mem:1M", "late acts on each opening");
 	refuses("fault:fail@mem:x", "\"x\" is not a size");
 	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "inside each other");
 }
