@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "config/json_whole.h"
 #include "daemon/foresee.h"
+#include "daemon/media_registry.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -428,6 +429,7 @@ void changes_stop(struct changes *changes)
 {
 	changes->is_stopping = true;
 	reactor_timer_cancel(&changes->trim_timer);
+	media_registry_stop_waiting(changes->options.registry);
 	pump_post(changes);
 }
 

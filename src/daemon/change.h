@@ -54,7 +54,8 @@ bool changes_cancel(struct changes *changes, const struct change *change);
 /* Uses only done, arg and origin of the change. private: NULL removes the private subsystem. */
 void changes_submit_private(struct changes *changes, const struct daemon_private *private,
 			    const struct change *change);
-/* From now on no new change begins. May be called again. */
+/* From now on no new change begins, and one that waits for media that open late is refused. May be
+ * called again. */
 void changes_stop(struct changes *changes);
 
 const struct config *changes_config(const struct changes *changes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Applies a change and keeps it, or takes it back. Runs on the control reactor. Opening media and
- * keeping block this reactor, never a data reactor.
+ * keeping block this reactor, never a data reactor. Media that open late do not block: the change
+ * waits for all of them together, and changes behind it wait for it.
  *
  * A change is applied first and kept then, because a document in the store must be possible, and
  * only applying shows that (media that open, addresses that are free). Success is reported after
@@ -291,29 +292,39 @@ static int run_drain_create(struct change_run *run)
 	return 0;
 }
 
-void change_run_apply(struct change_run *run)
+/* Nothing of the change is in force. Ends the run; the errors have the reason. */
+static void run_refuse(struct change_run *run, int res)
 {
-	struct changes *changes = run->changes;
-	const struct config *desired = run->next ? run->next : changes->config;
-	const struct daemon_private *private = run->kind == RUN_PRIVATE
-						       ? (run->has_private ? &run->private : NULL)
-					       : changes->has_private ? &changes->private
-								      : NULL;
-	struct target_scope scope = {0};
-	struct snapshot *snapshot;
-	int res = run->change.drained ? run_drain_create(run) : 0;
+	if (run->drain) {
+		/* `drained` is not called after an error. */
+		list_remove(&run->drain->node);
+		free(run->drain);
+		run->drain = NULL;
+	}
+	change_run_fail_told(run, res);
+}
 
-	if (res == 0)
-		res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
-	if (res < 0) {
-		if (run->drain) {
-			list_remove(&run->drain->node);
-			free(run->drain);
-			run->drain = NULL;
-		}
-		change_run_fail_told(run, res);
+static void run_build(struct change_run *run);
+
+/* All media of the change have opened, or failed to open. */
+static void run_opened(void *arg, int res)
+{
+	struct change_run *run = arg;
+
+	if (res == 0) {
+		run_build(run);
 		return;
 	}
+	media_registry_rollback(run->changes->options.registry);
+	config_errors_add(&run->result.errors, "the target is stopping");
+	run_refuse(run, res);
+}
+
+static void run_apply(struct change_run *run, struct snapshot *snapshot)
+{
+	struct changes *changes = run->changes;
+	struct target_scope scope = {0};
+
 	changes->discovery_generation++;
 	run_tell_applying(changes, snapshot);
 	if (run->drain && run->change.scope)
@@ -323,4 +334,35 @@ void change_run_apply(struct change_run *run)
 				       drain_drained, run->drain);
 	else
 		target_apply(changes->options.target, snapshot, run_applied, run);
+}
+
+/* Called again when media that open late have opened. */
+static void run_build(struct change_run *run)
+{
+	struct changes *changes = run->changes;
+	const struct config *desired = run->next ? run->next : changes->config;
+	const struct daemon_private *private = run->kind == RUN_PRIVATE
+						       ? (run->has_private ? &run->private : NULL)
+					       : changes->has_private ? &changes->private
+								      : NULL;
+	struct snapshot *snapshot;
+	int res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
+
+	if (res == -EINPROGRESS)
+		media_registry_wait(changes->options.registry, changes->options.control, run_opened,
+				    run);
+	else if (res < 0)
+		run_refuse(run, res);
+	else
+		run_apply(run, snapshot);
+}
+
+void change_run_apply(struct change_run *run)
+{
+	int res = run->change.drained ? run_drain_create(run) : 0;
+
+	if (res < 0)
+		run_refuse(run, res);
+	else
+		run_build(run);
 }

@@ -315,21 +315,16 @@ static void process_release(struct process *process)
 {
 	struct daemon *daemon = &process->daemon;
 
-	changes_destroy(daemon->changes);
-	if (process->options->api)
-		process->options->api->destroy(process->api);
-	media_registry_destroy(daemon->registry);
 	/* Data reactors post to the peers' reactor, so they stop first. The peers' reactor has
 	 * already reported to control that it posts no more. */
 	reactor_group_stop(process->group);
 	reactor_group_stop(process->peers_group);
-	peers_discard(daemon->peers);
+	life_release(daemon);
+	if (process->options->api)
+		process->options->api->destroy(process->api);
 	if (daemon->control)
 		reactor_destroy(daemon->control);
 	free(daemon->reactors);
-	config_free(daemon->start.config);
-	json_decref(daemon->start.kept);
-	free(daemon->start.diff);
 	if (state_close(&daemon->state, daemon->is_clean) < 0) {
 		log_error("control", "cannot write to the state folder %s", daemon->state.dir);
 		daemon->exit_status = 1;

@@ -17,6 +17,7 @@
 #include "discovery/discovery.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -191,10 +192,22 @@ static void peers_gone(void *arg)
 	daemon->hooks->ended(daemon);
 }
 
-/* Runs in a turn of its own: the target must not be destroyed from inside its callback. */
+static void media_closed(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	if (daemon->peers)
+		peers_destroy(daemon->peers, peers_gone, daemon);
+	else
+		daemon->hooks->ended(daemon);
+}
+
+/* Runs in a turn of its own: the target must not be destroyed from inside its callback. All
+ * reactors still run: media with state per reactor close there. */
 static void daemon_end(struct reactor_msg *msg)
 {
 	struct daemon *daemon = container_of(msg, struct daemon, end_msg);
+	struct media_registry *registry = daemon->registry;
 
 	media_registry_measure(daemon->registry,
 			       clock_monotonic_ns()); /* finds files deleted since */
@@ -203,13 +216,9 @@ static void daemon_end(struct reactor_msg *msg)
 		boot_end_flushed(daemon->state.store, &daemon->boot);
 	target_destroy(daemon->target);
 	daemon->target = NULL;
-	media_registry_destroy(daemon->registry);
 	daemon->registry = NULL;
 	daemon->is_clean = true;
-	if (daemon->peers)
-		peers_destroy(daemon->peers, peers_gone, daemon);
-	else
-		daemon->hooks->ended(daemon);
+	media_registry_close(registry, daemon->control, media_closed, daemon);
 }
 
 static void target_over(void *arg)
@@ -375,6 +384,7 @@ int life_make(struct daemon *daemon)
 	int res = media_registry_create(daemon->reactor_count, &daemon->registry);
 
 	if (res == 0) {
+		media_registry_listen(daemon->registry, daemon->control);
 		target_config_fill(daemon, &config);
 		media_registry_set_keeper(daemon->registry, &config.keeper);
 		res = peers_make(daemon, &config);
@@ -385,12 +395,26 @@ int life_make(struct daemon *daemon)
 	if (res == 0)
 		res = changes_make(daemon);
 	if (res < 0) {
+		if (daemon->target)
+			target_destroy(daemon->target);
+		daemon->target = NULL;
 		log_error("control", "cannot create the target: %s", strerror(-res));
 		return res;
 	}
 	reactor_timer_init(daemon->control, &daemon->health_timer, health_due);
 	reactor_timer_init(daemon->control, &daemon->tick_timer, tick_due);
 	return 0;
+}
+
+void life_release(struct daemon *daemon)
+{
+	CHECK(!daemon->target);
+	changes_destroy(daemon->changes);
+	media_registry_destroy(daemon->registry);
+	peers_discard(daemon->peers);
+	config_free(daemon->start.config);
+	json_decref(daemon->start.kept);
+	free(daemon->start.diff);
 }
 
 /* ---- the start ------------------------------------------------------------------------------- */

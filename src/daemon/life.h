@@ -69,6 +69,9 @@ struct daemon {
 /* Creates the media registry, peers, target and changes. 0, or -errno after the reason was
  * logged. */
 int life_make(struct daemon *daemon);
+/* Frees what life_make has made and what the start has chosen. The target was destroyed, nothing of
+ * the daemon is under way, and the control reactor exists. */
+void life_release(struct daemon *daemon);
 /* Applies the first document; then `started` is called, or `failed` and the end begins. On the
  * control reactor. */
 void life_begin(struct daemon *daemon);

@@ -12,6 +12,7 @@
 #include "config/config_parse.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* The namespace's data are served. A recheck or recreation cannot mend what is wrong with it. */
 static void has_data_tell(struct media *media, unsigned nsid, struct config_errors *errors)
@@ -22,6 +23,15 @@ static void has_data_tell(struct media *media, unsigned nsid, struct config_erro
 		config_errors_add(errors, "namespace %u is not lost: %s", nsid, problem.text);
 	else
 		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
+}
+
+static bool has_path(const struct media *media)
+{
+	char *path = config_media_path(media->spec);
+	bool is_file = path != NULL;
+
+	free(path);
+	return is_file;
 }
 
 int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_action action,
@@ -61,6 +71,14 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 			"documents of all",
 			nsid);
 		return -EPERM;
+	}
+	if (is_recreated && !has_path(media)) {
+		config_errors_add(errors,
+				  "namespace %u (%s) is not a file, and only a file can be created "
+				  "anew: recheck the namespace when its store can be reached, or "
+				  "remove it",
+				  nsid, media->spec);
+		return -EOPNOTSUPP;
 	}
 	/* An empty file is another namespace: no host may mistake it for the former one. */
 	if (is_recreated) {

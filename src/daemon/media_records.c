@@ -37,7 +37,8 @@ struct expected {
 	struct media_record record;
 	struct uuid uuid; /* of the namespace; nil: none */
 	bool is_clustered;
-	bool is_kept; /* the store has a record of the path */
+	bool is_kept;  /* the store has a record of the path */
+	bool has_path; /* false: `path` is the key of a namespace without file */
 };
 
 struct media_records {
@@ -61,6 +62,12 @@ int media_records_create(struct media_records **ret_records)
 	return 0;
 }
 
+static void expected_free(struct expected *expected)
+{
+	free(expected->path);
+	free(expected);
+}
+
 void media_records_clear(struct media_records *records)
 {
 	list_for_each_safe(node, &records->expected) {
@@ -68,8 +75,7 @@ void media_records_clear(struct media_records *records)
 
 		tdelete(expected, &records->by_path, path_order);
 		list_remove(&expected->node);
-		free(expected->path);
-		free(expected);
+		expected_free(expected);
 	}
 }
 
@@ -144,47 +150,55 @@ bool media_record_recall(const struct keeper *keeper, const char *path,
 	return record_recall(keeper, path, "", ret_record);
 }
 
-/* Parses the store below all faults of the spec. False: the store is not a file. */
-static bool record_of_spec(const char *spec, char **ret_path, struct media_record *ret_record)
+/* Begins with a byte that no path begins with. NULL: no memory. */
+static char *pathless_key(const char *nqn, unsigned nsid, const char *spec)
 {
-	struct media_spec parsed;
-	const struct media_spec *at = &parsed;
+	char *key;
 
-	*ret_path = NULL;
-	if (media_spec_parse(spec, &parsed, NULL) < 0)
-		return false;
-	at = media_spec_store(at);
-	*ret_record =
-		(struct media_record){.size_bytes = at->size_bytes, .block_bytes = at->block_bytes};
-	*ret_path = at->path ? strdup(at->path) : NULL;
-	media_spec_free(&parsed);
-	return *ret_path != NULL;
+	return asprintf(&key, "\n%s\n%u\n%s", nqn, nsid, spec) < 0 ? NULL : key;
 }
 
-static int expected_add(struct media_records *records, const struct keeper *keeper,
-			const char *spec, const json_t *ns)
+/* Fills path, has_path and record from the store below all wrappers. 0 or -errno. */
+static int expected_fill(struct expected *expected, const char *nqn, unsigned nsid,
+			 const char *spec)
+{
+	const struct media_spec *store;
+	struct media_spec parsed;
+	int res = media_spec_parse(spec, &parsed, NULL);
+
+	if (res < 0)
+		return res;
+	store = media_spec_store(&parsed);
+	expected->record.size_bytes = store->size_bytes;
+	expected->record.block_bytes = store->block_bytes;
+	expected->has_path = store->path != NULL;
+	expected->path = store->path ? strdup(store->path) : pathless_key(nqn, nsid, spec);
+	media_spec_free(&parsed);
+	return expected->path ? 0 : -ENOMEM;
+}
+
+static int expected_add(struct media_records *records, const struct keeper *keeper, const char *nqn,
+			const json_t *ns)
 {
 	const char *uuid = json_string_value(json_object_get(ns, "uuid"));
-	struct media_record record;
-	struct expected *expected;
-	char *path;
+	const char *spec = json_string_value(json_object_get(ns, "media"));
+	unsigned nsid = (unsigned)json_integer_value(json_object_get(ns, "nsid"));
+	struct expected *expected = calloc(1, sizeof(*expected));
+	int res = expected ? expected_fill(expected, nqn, nsid, spec) : -ENOMEM;
 
-	if (!record_of_spec(spec, &path, &record))
-		return 0;
-	expected = calloc(1, sizeof(*expected));
-	if (!expected) {
-		free(path);
-		return -ENOMEM;
+	if (res < 0) {
+		if (expected)
+			expected_free(expected);
+		return res == -ENOMEM ? res : 0;
 	}
-	expected->is_kept = record_recall(keeper, path, uuid ? uuid : "", &record);
+	if (expected->has_path)
+		expected->is_kept =
+			record_recall(keeper, expected->path, uuid ? uuid : "", &expected->record);
 	expected->is_clustered = json_is_true(json_object_get(ns, "clustered"));
 	if (!uuid || uuid_parse(uuid, &expected->uuid) < 0)
 		memset(&expected->uuid, 0, sizeof(expected->uuid));
-	expected->path = path;
-	expected->record = record;
 	if (!tsearch(expected, &records->by_path, path_order)) {
-		free(path);
-		free(expected);
+		expected_free(expected);
 		return -ENOMEM;
 	}
 	list_push_back(&records->expected, &expected->node);
@@ -200,12 +214,12 @@ int media_records_expect(struct media_records *records, const struct keeper *kee
 
 	json_array_foreach(json_object_get(document, "subsystems"), s, subsystem)
 	{
+		const char *nqn = json_string_value(json_object_get(subsystem, "nqn"));
+
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
-			const char *media = json_string_value(json_object_get(ns, "media"));
-
-			if (res == 0 && media)
-				res = expected_add(records, keeper, media, ns);
+			if (res == 0 && json_is_string(json_object_get(ns, "media")))
+				res = expected_add(records, keeper, nqn, ns);
 		}
 	}
 	return res;
@@ -219,6 +233,17 @@ const struct media_record *media_records_find(const struct media_records *record
 	return node ? &(*node)->record : NULL;
 }
 
+const struct media_record *media_records_find_pathless(const struct media_records *records,
+						       const char *nqn, unsigned nsid,
+						       const char *spec)
+{
+	char *key = pathless_key(nqn, nsid, spec);
+	const struct media_record *record = key ? media_records_find(records, key) : NULL;
+
+	free(key);
+	return record;
+}
+
 void media_records_each(const struct media_records *records,
 			void (*look)(void *arg, const struct media_expected *expected), void *arg)
 {
@@ -230,7 +255,8 @@ void media_records_each(const struct media_records *records,
 							.is_kept = of->is_kept,
 							.record = of->record};
 
-		look(arg, &expected);
+		if (of->has_path)
+			look(arg, &expected);
 	}
 }
 

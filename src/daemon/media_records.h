@@ -19,15 +19,19 @@ struct media_records;
 
 int media_records_create(struct media_records **ret_records);
 void media_records_destroy(struct media_records *records);
-/* Expects every file of the document, with its size= or the keeper's size, whichever is larger. 0
- * or -errno. */
+/* Expects every namespace of the document; a file with its size= or the keeper's size, whichever is
+ * larger. 0 or -errno. */
 int media_records_expect(struct media_records *records, const struct keeper *keeper,
 			 const json_t *document);
 /* NULL: no file is expected at this path. */
 const struct media_record *media_records_find(const struct media_records *records,
 					      const char *path);
+/* NULL: the document does not have this namespace with this spec, or its store is a file. */
+const struct media_record *media_records_find_pathless(const struct media_records *records,
+						       const char *nqn, unsigned nsid,
+						       const char *spec);
 void media_records_clear(struct media_records *records);
-/* A namespace of the document that is expected at the start. */
+/* A namespace of the document that is expected at the start, with a file. */
 struct media_expected {
 	struct uuid uuid;
 	bool is_clustered;

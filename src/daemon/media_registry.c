@@ -23,12 +23,19 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 
 	if (!registry)
 		return -ENOMEM;
+	registry->closing = media_closing_create();
+	if (!registry->closing) {
+		free(registry);
+		return -ENOMEM;
+	}
 	if (media_records_create(&registry->records) < 0) {
+		media_closing_release(registry->closing);
 		free(registry);
 		return -ENOMEM;
 	}
 	if (removed_list_create(&registry->removed) < 0) {
 		media_records_destroy(registry->records);
+		media_closing_release(registry->closing);
 		free(registry);
 		return -ENOMEM;
 	}
@@ -39,6 +46,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 	list_init(&registry->ana_transitions);
 	list_init(&registry->ana_holds);
 	registry->reactor_count = reactor_count;
+	media_openings_init(&registry->openings, media_closing_count(registry->closing));
 	*ret_registry = registry;
 	return 0;
 }
@@ -53,10 +61,8 @@ void media_registry_set_keeper(struct media_registry *registry, const struct kee
 			 strerror(-res));
 }
 
-void media_registry_destroy(struct media_registry *registry)
+static void registry_release(struct media_registry *registry)
 {
-	if (!registry)
-		return;
 	media_registry_rollback(registry);
 	list_for_each_safe(node, &registry->stores)
 		registry_release_store(registry, list_entry(node, struct store_entry, entry.node));
@@ -72,6 +78,25 @@ void media_registry_destroy(struct media_registry *registry)
 	ana_transitions_forget(&registry->ana_transitions);
 	ana_holds_forget(&registry->ana_holds);
 	free(registry);
+}
+
+void media_registry_destroy(struct media_registry *registry)
+{
+	struct media_closing *closing = registry ? registry->closing : NULL;
+
+	if (!registry)
+		return;
+	registry_release(registry);
+	media_closing_release(closing);
+}
+
+void media_registry_close(struct media_registry *registry, struct reactor *control,
+			  void (*done)(void *arg), void *arg)
+{
+	struct media_closing *closing = registry->closing;
+
+	registry_release(registry);
+	media_closing_wait(closing, control, done, arg);
 }
 
 /* ---- what the state store knows of files --------------------------------------------------------
@@ -120,25 +145,40 @@ int registry_entry_add(struct registry_entry *entry, struct list *list, void **t
 	return 0;
 }
 
-static void entries_begin(struct list *entries)
+/* is_again: entries that are new stay new. */
+static void entries_begin(struct list *entries, bool is_again)
 {
 	list_for_each(node, entries) {
 		struct registry_entry *entry = list_entry(node, struct registry_entry, node);
 
-		entry->is_new = false;
+		entry->is_new &= is_again;
 		entry->is_used = false;
 	}
 }
 
 bool media_registry_begin(struct media_registry *registry)
 {
-	if (registry->has_begun)
+	bool is_again = registry->has_begun;
+
+	if (is_again && !registry->openings.has_waited)
 		return false;
 	registry->has_begun = true;
-	entries_begin(&registry->stores);
-	entries_begin(&registry->lives);
-	entries_begin(&registry->subsystems);
+	registry->openings.has_waited = false;
+	entries_begin(&registry->stores, is_again);
+	entries_begin(&registry->lives, is_again);
+	entries_begin(&registry->subsystems, is_again);
 	return true;
+}
+
+void media_registry_wait(struct media_registry *registry, struct reactor *control,
+			 void (*done)(void *arg, int res), void *arg)
+{
+	media_openings_wait(&registry->openings, control, done, arg);
+}
+
+void media_registry_stop_waiting(struct media_registry *registry)
+{
+	media_openings_stop(&registry->openings);
 }
 
 bool media_registry_has_started(const struct media_registry *registry)

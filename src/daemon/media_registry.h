@@ -9,6 +9,9 @@
  * before, the former medium is kept beside the new one. To take back a change that is in force and
  * cannot be kept: build and apply the former configuration again, then _rollback. If that fails,
  * _commit_unkept.
+ *
+ * A _get that returns -EINPROGRESS has begun to open a medium that opens late. After all _gets of
+ * the transaction: _wait, then _begin and all _gets again.
  */
 #ifndef WEFT_DAEMON_MEDIA_REGISTRY_H
 #define WEFT_DAEMON_MEDIA_REGISTRY_H
@@ -22,9 +25,18 @@ struct media_registry;
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry);
 /* Releases everything. A medium that a snapshot still refers to closes with the snapshot. */
 void media_registry_destroy(struct media_registry *registry);
+/* As media_registry_destroy, while the reactors run: media with state per reactor close there. Then
+ * calls `done` on the control reactor, in a turn of its own, after the last medium has closed and
+ * the last cancelled opening has ended, or after 5 s. */
+void media_registry_close(struct media_registry *registry, struct reactor *control,
+			  void (*done)(void *arg), void *arg);
 /* The keeper that live state is read from and kept with; copied. Call before the first begin.
  * Without a keeper nothing survives. */
 void media_registry_set_keeper(struct media_registry *registry, const struct keeper *keeper);
+
+/* Before the first begin: media are looked at on this reactor, as by media_registry_measure, when
+ * they report a change of their size or health. */
+void media_registry_listen(struct media_registry *registry, struct reactor *control);
 
 /*
  * Before the first begin: the document in the store; NULL: none. Its files were served. The start
@@ -53,9 +65,15 @@ void media_registry_each_removed(const struct media_registry *registry,
 				 void *arg);
 int media_registry_drop_removed(struct media_registry *registry, const struct uuid *uuid);
 
-/* Begins a transaction. False: the previous one is neither committed nor rolled back, because the
- * former configuration is about to come back. */
+/* Begins a transaction, or goes on with it after media_registry_wait. False: the previous one is
+ * neither committed nor rolled back, because the former configuration is about to come back. */
 bool media_registry_begin(struct media_registry *registry);
+/* Waits for the media of the transaction that open late, MEDIA_OPEN_LIMIT_S at most. Then calls
+ * `done` on the control reactor, in a turn of its own, with 0 to go on, or with -ESHUTDOWN after
+ * media_registry_stop_waiting. */
+void media_registry_wait(struct media_registry *registry, struct reactor *control,
+			 void (*done)(void *arg, int res), void *arg);
+void media_registry_stop_waiting(struct media_registry *registry);
 
 /* A transaction was committed: hosts are served, so opening must not wait for other processes. */
 bool media_registry_has_started(const struct media_registry *registry);
@@ -75,7 +93,7 @@ struct media_wish {
 };
 
 /* The store of this namespace, opened if missing, and opened again if not as wished. The caller
- * gets a reference. 0, or -errno with ret_error filled. */
+ * gets a reference. 0, -EINPROGRESS, or another -errno with ret_error filled. */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_store **ret_store, struct media_error *ret_error);
 /* After the namespace's get: no host may use the namespace yet, so the record of what was served

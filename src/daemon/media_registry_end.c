@@ -313,6 +313,7 @@ static void served_keep(struct media_registry *registry, struct store_entry *ent
 
 static void change_forget(struct media_registry *registry)
 {
+	media_openings_end(&registry->openings);
 	media_records_clear(registry->records);
 	memset(&registry->retry, 0, sizeof(registry->retry));
 	registry->is_recreated = false;
@@ -330,7 +331,7 @@ void media_registry_commit(struct media_registry *registry)
 		bool is_changed = entry->entry.is_new || !entry->entry.is_used || entry->next;
 
 		if (entry->next) {
-			ns_store_put(entry->store);
+			registry_put_store(entry->store);
 			entry->store = entry->next;
 			entry->next = NULL;
 		}
@@ -416,7 +417,7 @@ void media_registry_rollback(struct media_registry *registry)
 		if (entry->next) {
 			media_undo(ns_store_media(entry->next));
 			store_note_loss(registry, entry->next);
-			ns_store_put(entry->next);
+			registry_put_store(entry->next);
 			entry->next = NULL;
 		}
 		if (entry->is_given_up)

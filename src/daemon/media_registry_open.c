@@ -8,6 +8,7 @@
  */
 #include "daemon/media_registry_private.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cluster/peers.h"
 #include "config/config_parse.h"
@@ -28,11 +29,17 @@ static int store_order(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
+void registry_put_store(struct ns_store *store)
+{
+	media_unlisten(ns_store_media(store));
+	ns_store_put(store);
+}
+
 void registry_release_store(struct media_registry *registry, struct store_entry *entry)
 {
 	tdelete(entry, &registry->stores_by_key, store_order);
 	list_remove(&entry->entry.node);
-	ns_store_put(entry->store);
+	registry_put_store(entry->store);
 	free(entry->key);
 	free(entry);
 }
@@ -72,12 +79,18 @@ bool registry_finds_path(const struct media_registry *registry, const char *path
 	return is_found;
 }
 
-static int ns_store_make(struct media *taken_media, struct ns_live *live,
-			 struct ns_store **ret_store, struct media_error *ret_error)
+static int ns_store_make(struct media_registry *registry, struct media *taken_media,
+			 struct ns_live *live, struct ns_store **ret_store,
+			 struct media_error *ret_error)
 {
 	int res = ns_store_create_for(taken_media, live, ret_store);
 
-	if (res < 0) {
+	if (res == 0) {
+		media_count_add(media_closing_count(registry->closing), taken_media);
+		/* Without memory for this the medium is only looked at once in a while. */
+		if (registry->listener.reactor)
+			(void)media_listen(taken_media, &registry->listener);
+	} else {
 		media_undo(taken_media);
 		media_close(taken_media);
 		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
@@ -122,12 +135,11 @@ static void served_note(const struct media_registry *registry, const struct medi
 
 /* Opens with what the start knows of the path and of the UUID. The UUID decides which file it
  * was. */
-static int known_open(const struct media_registry *registry, const char *path,
+static int known_open(struct media_registry *registry, const char *path,
 		      const struct media_wish *wish, struct media **ret_media,
 		      struct media_error *ret_error)
 {
-	const struct media_record *expected =
-		path ? media_records_find(registry->records, path) : NULL;
+	const struct media_record *expected = media_records_find(registry->records, path);
 	struct media_record known, served;
 	int res;
 
@@ -139,14 +151,29 @@ static int known_open(const struct media_registry *registry, const char *path,
 		}
 		expected = &known;
 	}
-	res = medium_open(wish, expected, ret_media, ret_error);
+	res = medium_open(&registry->openings, wish, expected, ret_media, ret_error);
 	if (res == 0)
 		served_note(registry, wish, path, *ret_media);
 	return res;
 }
 
+/* A medium that is no file, opens late, and was in the document before this start is offered as
+ * lost when its opening fails. */
+static int pathless_open(struct media_registry *registry, const struct media_wish *wish,
+			 struct media **ret_media, struct media_error *ret_error)
+{
+	int res = medium_open(&registry->openings, wish, NULL, ret_media, ret_error);
+	const struct media_record *expected;
+
+	if (!media_is_loss(res) || !media_openings_was_late(&registry->openings, wish))
+		return res;
+	expected =
+		media_records_find_pathless(registry->records, wish->nqn, wish->nsid, wish->spec);
+	return expected ? medium_open_lost(wish, expected, ret_media, ret_error) : res;
+}
+
 /* Checks the path before opening, so that no file is created in place of a missing one. */
-static int wish_open(const struct media_registry *registry, const char *path,
+static int wish_open(struct media_registry *registry, const char *path,
 		     const struct media_wish *wish, struct media **ret_media,
 		     struct media_error *ret_error)
 {
@@ -154,7 +181,8 @@ static int wish_open(const struct media_registry *registry, const char *path,
 	int res = removed_check(registry->removed, wish->uuid, path, NULL, ret_error);
 
 	if (res == 0)
-		res = known_open(registry, path, wish, ret_media, ret_error);
+		res = path ? known_open(registry, path, wish, ret_media, ret_error)
+			   : pathless_open(registry, wish, ret_media, ret_error);
 	else if (!registry->has_started)
 		return medium_open_lost(wish, &removed->record, ret_media, ret_error);
 	if (res < 0 || !removed)
@@ -183,13 +211,13 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = ns_store_make(media, live, &entry->store, ret_error);
+		res = ns_store_make(registry, media, live, &entry->store, ret_error);
 	if (res == 0) {
 		res = registry_entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
 					 store_order);
 		if (res < 0) {
 			media_undo(media);
-			ns_store_put(entry->store); /* closes the medium too */
+			registry_put_store(entry->store); /* closes the medium too */
 			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		}
 	}
@@ -207,19 +235,23 @@ static bool is_refused(const struct media_registry *registry, const struct media
 	return registry->peers && peers_has_refused(registry->peers, media);
 }
 
-static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
-			       const struct media_wish *wish, const struct ns_live *live)
+static bool store_is_as_wished(const struct ns_store *store, const struct media_wish *wish,
+			       const struct ns_live *live)
 {
-	if (store && uuid_equal(&registry->retry, wish->uuid) &&
-	    (medium_has_failed(ns_store_media(store)) ||
-	     is_refused(registry, ns_store_media(store))))
-		return false;
 	return store && ns_store_live(store) == live &&
 	       media_is_current(ns_store_media(store), wish->spec);
 }
 
+/* The transaction opens the failed medium of this wish again. */
+static bool is_retried(const struct media_registry *registry, struct media *media,
+		       const struct media_wish *wish)
+{
+	return uuid_equal(&registry->retry, wish->uuid) &&
+	       (medium_has_failed(media) || is_refused(registry, media));
+}
+
 /* Opens a medium as wished, beside the one of the entry's store. */
-static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
+static int store_reopen(struct media_registry *registry, struct store_entry *entry,
 			const struct media_wish *wish, struct media **ret_media,
 			struct media_error *ret_error)
 {
@@ -230,10 +262,11 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 	int res;
 
 	if (is_asked && is_refused(registry, before))
-		return medium_open_name(wish, before, ret_media, ret_error);
+		return medium_open_name(&registry->openings, wish, before, ret_media, ret_error);
 	if (!media_is_lost(before))
 		return is_asked && medium_has_failed(before)
-			       ? medium_recheck(wish, before, ret_media, ret_error)
+			       ? medium_recheck(&registry->openings, wish, before, ret_media,
+						ret_error)
 			       : media_reopen(before, wish->spec, ret_media, ret_error);
 	if (is_recreated && path) {
 		res = medium_give_up(wish, before, path, &registry->keeper, ret_error);
@@ -241,11 +274,11 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 			return res;
 		entry->is_given_up = entry->kept.is_given_up = true;
 	}
-	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
+	return medium_retry(&registry->openings, wish, before, is_recreated, ret_media, ret_error);
 }
 
 /* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
-static int store_choose(const struct media_registry *registry, struct store_entry *entry,
+static int store_choose(struct media_registry *registry, struct store_entry *entry,
 			const struct media_wish *wish, struct ns_live *live,
 			struct ns_store **ret_store, struct media_error *ret_error)
 {
@@ -259,11 +292,13 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 			 wish->is_clustered ? "without" : "together with");
 		return -EBUSY;
 	}
-	if (store_is_as_wished(registry, entry->store, wish, live)) {
+	if (store_is_as_wished(entry->store, wish, live) &&
+	    !is_retried(registry, ns_store_media(entry->store), wish)) {
 		*ret_store = entry->store;
 		return 0;
 	}
-	if (store_is_as_wished(registry, entry->next, wish, live)) {
+	/* Opened in this transaction, so it is not retried again. */
+	if (store_is_as_wished(entry->next, wish, live)) {
 		*ret_store = entry->next;
 		return 0;
 	}
@@ -283,7 +318,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 		}
 	}
 	if (res == 0)
-		res = ns_store_make(media, live, &entry->next, ret_error);
+		res = ns_store_make(registry, media, live, &entry->next, ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;
@@ -297,16 +332,50 @@ static void store_measure(struct ns_store *store)
 	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
 }
 
+static void store_look(struct ns_store *store, uint64_t now_ns)
+{
+	struct media_error problem; /* unused: a problem is logged when first seen */
+
+	store_measure(store);
+	(void)media_problem(ns_store_media(store), &problem);
+	ns_live_look_space(ns_store_live(store), now_ns);
+}
+
 void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
-	list_for_each(node, &registry->stores) {
-		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
-		struct media_error problem; /* unused: a problem is logged when first seen */
+	list_for_each(node, &registry->stores)
+		store_look(list_entry(node, struct store_entry, entry.node)->store, now_ns);
+}
 
-		store_measure(store);
-		(void)media_problem(ns_store_media(store), &problem);
-		ns_live_look_space(ns_store_live(store), now_ns);
+/* A transaction may be growing the medium itself. */
+static void size_look(const struct media_registry *registry, const struct media *media)
+{
+	if (!registry->has_begun && !media_is_current(media, media->spec))
+		log_limited(LOG_LEVEL_INFO, "control",
+			    "%s: its store has another size than is served; the next change of the "
+			    "configuration serves that",
+			    media->spec);
+}
+
+static void on_told(struct media_listener *listener, struct media *media, unsigned events)
+{
+	struct media_registry *registry = container_of(listener, struct media_registry, listener);
+
+	list_for_each(node, &registry->stores) {
+		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+
+		if (ns_store_media(entry->store) == media) {
+			store_look(entry->store, clock_monotonic_ns());
+			if (events & MEDIA_EVENT_SIZE)
+				size_look(registry, media);
+			return;
+		}
 	}
+}
+
+void media_registry_listen(struct media_registry *registry, struct reactor *control)
+{
+	registry->listener = (struct media_listener){.reactor = control, .told = on_told};
 }
 
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,

@@ -9,9 +9,12 @@
 
 #include "base/list.h"
 #include "cluster/peers.h"
+#include "daemon/media_closing.h"
+#include "daemon/media_openings.h"
 #include "daemon/media_records.h"
 #include "daemon/media_registry.h"
 #include "daemon/removed_ns.h"
+#include "media/event.h"
 #include "ns/ns_live.h"
 
 /* Common to the three kinds of entries; the first member of each. */
@@ -64,9 +67,12 @@ struct media_registry {
 	struct list stores, lives, subsystems;
 	void *stores_by_key, *lives_by_uuid,
 		*subsystems_by_nqn;    /* roots of tsearch over the lists */
-	struct media_records *records; /* files that the start expects */
-	struct removed_list *removed;  /* removed namespaces that may come back */
-	struct uuid retry;             /* namespace to recheck or to recreate; nil: none */
+	struct media_closing *closing; /* outlives the registry */
+	struct media_openings openings;
+	struct media_listener listener; /* of all open media; reactor NULL: none */
+	struct media_records *records;  /* files that the start expects */
+	struct removed_list *removed;   /* removed namespaces that may come back */
+	struct uuid retry;              /* namespace to recheck or to recreate; nil: none */
 	bool is_recreated;
 	struct list marks;
 	struct list ana_transitions;
@@ -86,6 +92,8 @@ int registry_entry_add(struct registry_entry *entry, struct list *list, void **t
 /* The live state for a wish, created or recalled if unknown. 0, or -errno with ret_error filled. */
 int registry_get_live(struct media_registry *registry, const struct media_wish *wish,
 		      struct ns_live **ret_live, struct media_error *ret_error);
+/* Puts a reference of the registry, which hears the medium's events no more. */
+void registry_put_store(struct ns_store *store);
 /* Each removes the entry from its list and tree, and puts its references. */
 void registry_release_store(struct media_registry *registry, struct store_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);

@@ -5,15 +5,18 @@
  * namespace is inaccessible. The operator can ask for another look (recheck), or give the data up
  * (recreate).
  *
- * Control thread only: opening may block.
+ * A medium may open late: then the functions return -EINPROGRESS and are called again with the same
+ * arguments after the wait (daemon/media_openings.h). Control thread only: opening may block.
  */
 #include "daemon/medium_open.h"
 
 #include "base/log.h"
+#include "config/config_parse.h"
 #include "daemon/media_records.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool medium_has_failed(struct media *media)
@@ -21,10 +24,13 @@ bool medium_has_failed(struct media *media)
 	return media_is_lost(media) || media_is_cut(media);
 }
 
-/* A device can get its name back, but cannot be recreated. `told`: as in struct media_terms. */
+/* A device can get its name back, but cannot be recreated; nor can a medium that is no file.
+ * `told`: as in struct media_terms. */
 static void loss_log(const struct media_wish *wish, const struct media_record *known,
 		     const char *told, const struct media_error *error)
 {
+	char *path = config_media_path(wish->spec);
+
 	if (told[0] != '\0')
 		log_error("control",
 			  "%s, namespace %u: %s; the namespace is inaccessible. Give the name back "
@@ -32,6 +38,11 @@ static void loss_log(const struct media_wish *wish, const struct media_record *k
 			  "to be served, then `weft ctl namespace recheck %s %u`",
 			  wish->nqn, wish->nsid, error->text, known->device_id, told, wish->nqn,
 			  wish->nsid);
+	else if (!path)
+		log_error("control",
+			  "%s, namespace %u: %s; the namespace is inaccessible until `weft ctl "
+			  "namespace recheck %s %u` opens it",
+			  wish->nqn, wish->nsid, error->text, wish->nqn, wish->nsid);
 	else
 		log_error("control",
 			  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data "
@@ -39,10 +50,12 @@ static void loss_log(const struct media_wish *wish, const struct media_record *k
 			  "ctl namespace recreate %s %u`",
 			  wish->nqn, wish->nsid, error->text, wish->nqn, wish->nsid, wish->nqn,
 			  wish->nsid);
+	free(path);
 }
 
-int medium_open(const struct media_wish *wish, const struct media_record *known,
-		struct media **ret_media, struct media_error *ret_error)
+int medium_open(struct media_openings *openings, const struct media_wish *wish,
+		const struct media_record *known, struct media **ret_media,
+		struct media_error *ret_error)
 {
 	char told[MEDIA_DEVICE_ID_BYTES] = "";
 	const struct media_terms terms = {.is_shared = wish->is_clustered,
@@ -50,7 +63,7 @@ int medium_open(const struct media_wish *wish, const struct media_record *known,
 					  .known = known,
 					  .must_not_wait = wish->must_not_wait,
 					  .told = told};
-	int res = media_open_on(wish->spec, &terms, ret_media, ret_error);
+	int res = media_openings_open(openings, wish, &terms, ret_media, ret_error);
 
 	if (!known || !media_is_loss(res))
 		return res;
@@ -73,7 +86,7 @@ int medium_open_lost(const struct media_wish *wish, const struct media_record *r
 int medium_give_up(const struct media_wish *wish, struct media *lost, const char *path,
 		   const struct keeper *keeper, struct media_error *ret_error)
 {
-	struct media_record record;
+	struct media_record record = {0};
 	int res;
 
 	media_get_record(lost, &record);
@@ -86,44 +99,43 @@ int medium_give_up(const struct media_wish *wish, struct media *lost, const char
 }
 
 /* `told`: as in struct media_terms. Without an identity in `record` any device is accepted. */
-static int open_again(const struct media_wish *wish, const struct media_record *record,
-		      bool is_recreated, char *told, struct media **ret_media,
-		      struct media_error *ret_error)
+static struct media_terms again_terms(const struct media_wish *wish,
+				      const struct media_record *record, char *told)
 {
-	const struct media_terms terms = {.is_shared = wish->is_clustered,
-					  .member = wish->member,
-					  .known = record,
-					  .is_recreated = is_recreated,
-					  .must_not_wait = wish->must_not_wait,
-					  .told = told};
-
-	return media_open_on(wish->spec, &terms, ret_media, ret_error);
+	return (struct media_terms){.is_shared = wish->is_clustered,
+				    .member = wish->member,
+				    .known = record,
+				    .must_not_wait = wish->must_not_wait,
+				    .told = told};
 }
 
-int medium_retry(const struct media_wish *wish, struct media *lost, bool is_recreated,
-		 struct media **ret_media, struct media_error *ret_error)
+int medium_retry(struct media_openings *openings, const struct media_wish *wish, struct media *lost,
+		 bool is_recreated, struct media **ret_media, struct media_error *ret_error)
 {
-	struct media_record record;
+	struct media_record record = {0};
+	struct media_terms terms = again_terms(wish, &record, media_lost_told(lost));
 	int res;
 
 	media_get_record(lost, &record);
-	res = open_again(wish, &record, is_recreated, media_lost_told(lost), ret_media, ret_error);
+	terms.is_recreated = is_recreated;
+	res = media_openings_open(openings, wish, &terms, ret_media, ret_error);
 	if (media_is_loss(res) && !is_recreated)
 		media_lost_note(lost, ret_error);
 	return res;
 }
 
-int medium_open_name(const struct media_wish *wish, struct media *refused, struct media **ret_media,
-		     struct media_error *ret_error)
+int medium_open_name(struct media_openings *openings, const struct media_wish *wish,
+		     struct media *refused, struct media **ret_media, struct media_error *ret_error)
 {
-	struct media_record record;
+	struct media_record record = {0};
+	const struct media_terms terms = again_terms(wish, &record, NULL);
 	int res;
 
 	/* Other members do not have the present identity, so it is not required. They also judge
 	 * the medium that is opened now. */
 	media_get_record(refused, &record);
 	record.device_id[0] = '\0';
-	res = open_again(wish, &record, false, NULL, ret_media, ret_error);
+	res = media_openings_open(openings, wish, &terms, ret_media, ret_error);
 	/* This process holds this member's lock, so the path still leads to the same file. */
 	return res == -EBUSY || res == -EWOULDBLOCK
 		       ? media_reopen(refused, wish->spec, ret_media, ret_error)
@@ -134,22 +146,20 @@ int medium_open_name(const struct media_wish *wish, struct media *refused, struc
  * The medium may be whole again, or the device may have its name again. Otherwise a device is
  * closed, so that its name can be given to another device, and a lost medium replaces it.
  */
-int medium_recheck(const struct media_wish *wish, struct media *failed, struct media **ret_media,
-		   struct media_error *ret_error)
+int medium_recheck(struct media_openings *openings, const struct media_wish *wish,
+		   struct media *failed, struct media **ret_media, struct media_error *ret_error)
 {
 	char told[MEDIA_DEVICE_ID_BYTES] = "";
 	struct media_error why;
-	struct media_record record;
-	const struct media_terms terms = {.is_shared = wish->is_clustered,
-					  .member = wish->member,
-					  .known = &record,
-					  .told = told};
+	struct media_record record = {0};
+	const struct media_terms terms = again_terms(wish, &record, told);
 	int res = media_reopen(failed, wish->spec, ret_media, ret_error);
 
 	if (res == 0 || !media_get_record(failed, &record) || !record.is_block_device)
 		return res;
-	if (open_again(wish, &record, false, told, ret_media, &why) == 0)
-		return 0;
+	res = media_openings_open(openings, wish, &terms, ret_media, &why);
+	if (res == 0 || res == -EINPROGRESS)
+		return res;
 	if (told[0] != '\0') {
 		*ret_error = why;
 		loss_log(wish, &record, told, ret_error);

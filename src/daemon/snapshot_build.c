@@ -4,7 +4,8 @@
  * open yet, resolves the names that ports use, and copies everything: the snapshot owns what it
  * refers to, so the configuration may be freed.
  *
- * Control thread only; opening media may block. Either all media open or nothing changes.
+ * Control thread only; opening media may block. Either all media open or nothing changes. Media
+ * that open late are begun, and the snapshot is built anew when they are open.
  */
 #include "daemon/snapshot_build.h"
 #include "base/clock.h"
@@ -91,11 +92,17 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	return 0;
 }
 
+/* A failure counts more than a medium that is still opening; the first failure counts. */
+static int result_join(int first, int res)
+{
+	return first == 0 || first == -EINPROGRESS ? (res != 0 ? res : first) : first;
+}
+
 static int namespaces_build(struct builder *builder, const struct config_subsystem *from,
 			    struct subsystem *to)
 {
 	struct media_error error;
-	int first_failure = 0;
+	int joined = 0;
 
 	for (unsigned i = 0; i < from->ns_count; i++) {
 		struct ns *ns = &to->namespaces[to->ns_count];
@@ -103,18 +110,20 @@ static int namespaces_build(struct builder *builder, const struct config_subsyst
 
 		text_copy(error.text, sizeof(error.text), "out of memory");
 		res = ns_build(builder, from, i, to, &error);
+		joined = result_join(joined, res);
+		if (res == -EINPROGRESS)
+			continue;
 		if (res < 0) {
 			config_errors_add(builder->errors, "%s, namespace %u (%s): %s", from->nqn,
 					  from->namespaces[i].nsid, from->namespaces[i].media,
 					  error.text);
-			first_failure = first_failure ? first_failure : res;
 			continue;
 		}
 		to->ns_count++;
 		if (ns->ana_group > to->ana_group_max)
 			to->ana_group_max = ns->ana_group;
 	}
-	return first_failure;
+	return joined;
 }
 
 /*
@@ -221,20 +230,18 @@ static int port_build(const struct config_port *from, const struct builder *buil
 static int subsystems_build(struct builder *builder, const struct config *config)
 {
 	struct snapshot *snapshot = builder->snapshot;
-	int first_failure = 0;
+	int joined = 0;
 
 	for (unsigned i = 0; i < config->subsystem_count; i++) {
 		struct subsystem *subsystem = calloc(1, sizeof(*subsystem));
-		int res;
 
 		if (!subsystem)
 			return -ENOMEM;
 		snapshot->subsystems[snapshot->subsystem_count++] = subsystem;
-		res = subsystem_build(builder, &config->subsystems[i], subsystem);
-		if (res < 0)
-			first_failure = first_failure ? first_failure : res;
+		joined = result_join(joined,
+				     subsystem_build(builder, &config->subsystems[i], subsystem));
 	}
-	return first_failure;
+	return joined;
 }
 
 /* Sets ANA states that are in no document: holds and transitions. */
@@ -304,11 +311,11 @@ int snapshot_from_config(const struct config *config, struct media_registry *reg
 		*ret_snapshot = builder.snapshot;
 		return 0;
 	}
-	if (errors->count == before)
+	if (res != -EINPROGRESS && errors->count == before)
 		config_errors_add(errors, "%s", strerror(-res));
 	if (builder.snapshot)
 		snapshot_destroy(builder.snapshot);
-	if (is_transaction)
+	if (is_transaction && res != -EINPROGRESS)
 		media_registry_rollback(registry);
 	return res;
 }

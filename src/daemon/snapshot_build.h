@@ -13,7 +13,9 @@ struct media_registry;
  * Opens media that are not open yet, or not as wished, through the registry, and builds the
  * snapshot. On failure everything newly opened is closed again. After success the caller gives the
  * snapshot to target_apply, and calls media_registry_commit once the change is kept, or _rollback
- * when applying or keeping failed.
+ * when applying or keeping failed. -EINPROGRESS: media are opening late, and what has opened stays
+ * open. The caller calls media_registry_wait, then this function again with the same configuration,
+ * or media_registry_rollback.
  */
 int snapshot_from_config(const struct config *config, struct media_registry *registry,
 			 uint64_t discovery_generation, struct snapshot **ret_snapshot,

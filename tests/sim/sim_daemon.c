@@ -194,18 +194,11 @@ void sim_daemon_release(struct daemon *daemon)
 {
 	struct sim_daemon *sim = sim_of(daemon);
 
-	changes_destroy(daemon->changes);
-	if (daemon->target)
-		target_destroy(daemon->target);
-	media_registry_destroy(daemon->registry);
-	peers_discard(daemon->peers);
+	life_release(daemon);
 	for (unsigned i = 0; i < daemon->reactor_count; i++)
 		reactor_destroy(sim->reactors[i]);
 	reactor_destroy(sim->peers_reactor);
 	reactor_destroy(daemon->control);
-	config_free(daemon->start.config);
-	json_decref(daemon->start.kept);
-	free(daemon->start.diff);
 	if (daemon->state.store && daemon->is_clean)
 		(void)state_count_clean_end(&daemon->state);
 	store_close(daemon->state.store);
