@@ -64,8 +64,9 @@ struct file_media {
 	 * intact, and the smallest size seen. Both UINT64_MAX while the file is intact. */
 	_Atomic uint64_t cut_at_bytes;
 	_Atomic uint64_t cut_seen_bytes;
-	_Atomic uint64_t next_look_ns; /* time of the next check of the size */
-	_Atomic bool has_written;      /* since the last check of the size */
+	_Atomic uint64_t grown_to_bytes; /* a larger size of the store, as told; 0: none */
+	_Atomic uint64_t next_look_ns;   /* time of the next check of the size */
+	_Atomic bool has_written;        /* since the last check of the size */
 	struct file_backing *backing;
 	/* What opening did to the file, for media_undo. */
 	bool has_created;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the size of a file or block device while it is served: the space it takes, and whether it
- * was cut short. A removed block device has 0 bytes. Bytes that were cut off are lost. A write
- * behind the new end would extend the file again, with a hole in between, and hide the loss. Once a
- * cut is seen, all writes fail, and reads outside the part that is certainly intact, until the file
- * is restored and reopened.
+ * Checks the size of a file or block device while it is served: the space it takes, whether it has
+ * grown, and whether it was cut short. A removed block device has 0 bytes. Bytes that were cut off
+ * are lost. A write behind the new end would extend the file again, with a hole in between, and
+ * hide the loss. Once a cut is seen, all writes fail, and reads outside the part that is certainly
+ * intact, until the file is restored and reopened.
  *
  * Any reactor, except queries of the control thread. The size is checked before the first write in
  * LOOK_EVERY_NS, at flushes, after short reads, and before any write of the last block, the only
@@ -81,14 +81,26 @@ static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact
 		media_tell(&file->media, MEDIA_EVENT_HEALTH);
 }
 
+/* The store has room for more blocks than are served. */
+static void grown_note(struct file_media *file, uint64_t size_bytes)
+{
+	if (atomic_exchange(&file->grown_to_bytes, size_bytes) != size_bytes)
+		media_tell(&file->media, MEDIA_EVENT_SIZE);
+}
+
 int file_check_size(struct file_media *file)
 {
 	bool has_written = atomic_exchange(&file->has_written, false);
 	uint64_t size_bytes;
 
+	if (!size_look(file, &size_bytes))
+		size_bytes = file->media.size_bytes;
 	/* No write extends a block device. */
-	if (size_look(file, &size_bytes) && size_bytes < file->media.size_bytes)
+	if (size_bytes < file->media.size_bytes)
 		cut_note(file, size_bytes, !has_written || file->is_block_device);
+	else if (file->follows_size &&
+		 size_bytes - file->media.size_bytes >= file->media.block_bytes)
+		grown_note(file, size_bytes);
 	return atomic_load(&file->cut_seen_bytes) == UINT64_MAX ? 0 : -EIO;
 }
 

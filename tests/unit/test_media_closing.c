@@ -6,6 +6,8 @@
  */
 #include "late_world.h"
 
+#include <unistd.h>
+
 static void open_one(const char *namespaces)
 {
 	begin();
@@ -212,6 +214,65 @@ static void a_removed_medium_is_not_heard(void)
 	end();
 }
 
+/* ---- a file that grows ---------------------------------------------------------------------- */
+
+static unsigned told_calls, told_events;
+
+static void on_told(struct media_listener *listener, struct media *media, unsigned events)
+{
+	told_calls++;
+	told_events = events;
+}
+
+static void file_resize(const char *path, off_t bytes)
+{
+	CHECK(truncate(path, bytes) == 0);
+}
+
+/* The size is looked at with writes and flushes, and with questions of control. */
+static void look_here(struct reactor_msg *msg)
+{
+	EXPECT(!media_is_cut(medium));
+}
+
+static void a_file_that_grows_says_so(void)
+{
+	struct media_listener listener = {.reactor = control, .told = on_told};
+	struct media_error error;
+	char path[64], spec[96];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/grows", root);
+	file = fopen(path, "w");
+	CHECK(file && fclose(file) == 0);
+	file_resize(path, 1 << 20);
+	snprintf(spec, sizeof(spec), "file:%s", path);
+	CHECK(media_open(spec, &medium, &error) == 0 && media_listen(medium, &listener) == 0);
+	run_on(control, look_here);
+	EXPECT_EQ(0, told_calls);
+	file_resize(path, (1 << 20) + 4095); /* no whole block more */
+	run_on(control, look_here);
+	EXPECT_EQ(0, told_calls);
+	file_resize(path, 2 << 20);
+	run_on(control, look_here);
+	run_on(control, look_here);
+	EXPECT_EQ(1, told_calls);
+	EXPECT_EQ(MEDIA_EVENT_SIZE, told_events);
+	EXPECT(!media_is_current(medium, spec));
+	file_resize(path, 3 << 20);
+	run_on(control, look_here);
+	EXPECT_EQ(2, told_calls);
+	media_close(medium);
+
+	/* With size= the file may be larger. */
+	snprintf(spec, sizeof(spec), "file:%s,size=3M", path);
+	CHECK(media_open(spec, &medium, &error) == 0 && media_listen(medium, &listener) == 0);
+	file_resize(path, 4 << 20);
+	run_on(control, look_here);
+	EXPECT_EQ(2, told_calls);
+	media_close(medium);
+}
+
 int main(void)
 {
 	if (!root_make())
@@ -224,6 +285,7 @@ int main(void)
 	TAP_RUN(a_medium_in_use_does_not_hold_the_end);
 	TAP_RUN(an_event_is_looked_at_at_once);
 	TAP_RUN(a_removed_medium_is_not_heard);
+	TAP_RUN(a_file_that_grows_says_so);
 	sim_destroy(sim);
 	return root_end();
 }
