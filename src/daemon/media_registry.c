@@ -39,7 +39,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 		free(registry);
 		return -ENOMEM;
 	}
-	list_init(&registry->stores);
+	list_init(&registry->backings);
 	list_init(&registry->lives);
 	list_init(&registry->subsystems);
 	list_init(&registry->marks);
@@ -64,8 +64,8 @@ void media_registry_set_keeper(struct media_registry *registry, const struct kee
 static void registry_release(struct media_registry *registry)
 {
 	media_registry_rollback(registry);
-	list_for_each_safe(node, &registry->stores)
-		registry_release_store(registry, list_entry(node, struct store_entry, entry.node));
+	list_for_each_safe(node, &registry->backings)
+		registry_release_backing(registry, list_entry(node, struct backing_entry, entry.node));
 	list_for_each_safe(node, &registry->lives)
 		registry_release_live(registry, list_entry(node, struct live_entry, entry.node));
 	list_for_each_safe(node, &registry->subsystems)
@@ -126,11 +126,11 @@ struct peers *media_registry_peers(const struct media_registry *registry)
 
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
 {
-	list_for_each(node, &registry->stores) {
-		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		const struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
-		if (uuid_equal(ns_live_uuid(ns_store_live(entry->store)), uuid))
-			return ns_store_media(entry->store);
+		if (uuid_equal(ns_live_uuid(ns_backing_live(entry->backing)), uuid))
+			return ns_backing_media(entry->backing);
 	}
 	return NULL;
 }
@@ -164,7 +164,7 @@ bool media_registry_begin(struct media_registry *registry)
 		return false;
 	registry->has_begun = true;
 	registry->openings.has_waited = false;
-	entries_begin(&registry->stores, is_again);
+	entries_begin(&registry->backings, is_again);
 	entries_begin(&registry->lives, is_again);
 	entries_begin(&registry->subsystems, is_again);
 	return true;

@@ -95,7 +95,7 @@ struct media_wish {
 /* The store of this namespace, opened if missing, and opened again if not as wished. The caller
  * gets a reference. 0, -EINPROGRESS, or another -errno with ret_error filled. */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
-		       struct ns_store **ret_store, struct media_error *ret_error);
+		       struct ns_backing **ret_backing, struct media_error *ret_error);
 /* After the namespace's get: no host may use the namespace yet, so the record of what was served
  * last stays as it is. */
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish);

@@ -165,8 +165,8 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 
 void media_registry_set_unkept(struct media_registry *registry)
 {
-	list_for_each(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
 		memset(&entry->served_uuid, 0, sizeof(entry->served_uuid));

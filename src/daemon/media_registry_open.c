@@ -20,32 +20,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_KEY "file\n" /* prefix of a store_entry's key: the path follows */
+#define FILE_KEY "file\n" /* prefix of a backing_entry's key: the path follows */
 
-static int store_order(const void *a, const void *b)
+static int backing_order(const void *a, const void *b)
 {
-	const struct store_entry *x = a, *y = b;
+	const struct backing_entry *x = a, *y = b;
 
 	return strcmp(x->key, y->key);
 }
 
-void registry_put_store(struct ns_store *store)
+void registry_put_backing(struct ns_backing *backing)
 {
-	media_unlisten(ns_store_media(store));
-	ns_store_put(store);
+	media_unlisten(ns_backing_media(backing));
+	ns_backing_put(backing);
 }
 
-void registry_release_store(struct media_registry *registry, struct store_entry *entry)
+void registry_release_backing(struct media_registry *registry, struct backing_entry *entry)
 {
-	tdelete(entry, &registry->stores_by_key, store_order);
+	tdelete(entry, &registry->backings_by_key, backing_order);
 	list_remove(&entry->entry.node);
-	registry_put_store(entry->store);
+	registry_put_backing(entry->backing);
 	free(entry->key);
 	free(entry);
 }
 
 /* A file has the same key wherever its path appears. Memory belongs to one namespace. */
-static char *store_key(const struct media_wish *wish)
+static char *backing_key(const struct media_wish *wish)
 {
 	char *path = config_media_path(wish->spec), *key = NULL, *identity;
 
@@ -69,21 +69,21 @@ const char *registry_key_path(const char *key)
 
 bool registry_finds_path(const struct media_registry *registry, const char *path)
 {
-	struct store_entry wanted;
+	struct backing_entry wanted;
 	bool is_found = true;
 
 	if (asprintf(&wanted.key, "%s%s", FILE_KEY, path) >= 0) {
-		is_found = tfind(&wanted, &registry->stores_by_key, store_order) != NULL;
+		is_found = tfind(&wanted, &registry->backings_by_key, backing_order) != NULL;
 		free(wanted.key);
 	}
 	return is_found;
 }
 
-static int ns_store_make(struct media_registry *registry, struct media *taken_media,
-			 struct ns_live *live, struct ns_store **ret_store,
+static int ns_backing_make(struct media_registry *registry, struct media *taken_media,
+			 struct ns_live *live, struct ns_backing **ret_backing,
 			 struct media_error *ret_error)
 {
-	int res = ns_store_create_for(taken_media, live, ret_store);
+	int res = ns_backing_create_for(taken_media, live, ret_backing);
 
 	if (res == 0) {
 		media_count_add(media_closing_count(registry->closing), taken_media);
@@ -196,11 +196,11 @@ static int wish_open(struct media_registry *registry, const char *path,
 }
 
 /* Takes ownership of the key. */
-static int store_entry_open(struct media_registry *registry, char *taken_key,
+static int backing_entry_open(struct media_registry *registry, char *taken_key,
 			    const struct media_wish *wish, struct ns_live *live,
-			    struct store_entry **ret_entry, struct media_error *ret_error)
+			    struct backing_entry **ret_entry, struct media_error *ret_error)
 {
-	struct store_entry *entry = calloc(1, sizeof(*entry));
+	struct backing_entry *entry = calloc(1, sizeof(*entry));
 	const char *path = registry_key_path(taken_key);
 	struct media *media;
 	int res = -ENOMEM;
@@ -211,13 +211,13 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = ns_store_make(registry, media, live, &entry->store, ret_error);
+		res = ns_backing_make(registry, media, live, &entry->backing, ret_error);
 	if (res == 0) {
-		res = registry_entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
-					 store_order);
+		res = registry_entry_add(&entry->entry, &registry->backings, &registry->backings_by_key,
+					 backing_order);
 		if (res < 0) {
 			media_undo(media);
-			registry_put_store(entry->store); /* closes the medium too */
+			registry_put_backing(entry->backing); /* closes the medium too */
 			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		}
 	}
@@ -235,11 +235,11 @@ static bool is_refused(const struct media_registry *registry, const struct media
 	return registry->peers && peers_has_refused(registry->peers, media);
 }
 
-static bool store_is_as_wished(const struct ns_store *store, const struct media_wish *wish,
+static bool backing_is_as_wished(const struct ns_backing *backing, const struct media_wish *wish,
 			       const struct ns_live *live)
 {
-	return store && ns_store_live(store) == live &&
-	       media_is_current(ns_store_media(store), wish->spec);
+	return backing && ns_backing_live(backing) == live &&
+	       media_is_current(ns_backing_media(backing), wish->spec);
 }
 
 /* The transaction opens the failed medium of this wish again. */
@@ -251,11 +251,11 @@ static bool is_retried(const struct media_registry *registry, struct media *medi
 }
 
 /* Opens a medium as wished, beside the one of the entry's store. */
-static int store_reopen(struct media_registry *registry, struct store_entry *entry,
+static int backing_reopen(struct media_registry *registry, struct backing_entry *entry,
 			const struct media_wish *wish, struct media **ret_media,
 			struct media_error *ret_error)
 {
-	struct media *before = ns_store_media(entry->store);
+	struct media *before = ns_backing_media(entry->backing);
 	const char *path = registry_key_path(entry->key);
 	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
 	bool is_recreated = is_asked && registry->is_recreated;
@@ -278,28 +278,28 @@ static int store_reopen(struct media_registry *registry, struct store_entry *ent
 }
 
 /* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
-static int store_choose(struct media_registry *registry, struct store_entry *entry,
+static int backing_choose(struct media_registry *registry, struct backing_entry *entry,
 			const struct media_wish *wish, struct ns_live *live,
-			struct ns_store **ret_store, struct media_error *ret_error)
+			struct ns_backing **ret_backing, struct media_error *ret_error)
 {
 	struct media *media;
 	int res;
 
-	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
+	if ((media_member(ns_backing_media(entry->backing)) >= 0) != wish->is_clustered) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
 			 "it is open %s the other members of the cluster; restart the target to "
 			 "change that",
 			 wish->is_clustered ? "without" : "together with");
 		return -EBUSY;
 	}
-	if (store_is_as_wished(entry->store, wish, live) &&
-	    !is_retried(registry, ns_store_media(entry->store), wish)) {
-		*ret_store = entry->store;
+	if (backing_is_as_wished(entry->backing, wish, live) &&
+	    !is_retried(registry, ns_backing_media(entry->backing), wish)) {
+		*ret_backing = entry->backing;
 		return 0;
 	}
 	/* Opened in this transaction, so it is not retried again. */
-	if (store_is_as_wished(entry->next, wish, live)) {
-		*ret_store = entry->next;
+	if (backing_is_as_wished(entry->next, wish, live)) {
+		*ret_backing = entry->next;
 		return 0;
 	}
 	if (entry->next) {
@@ -307,7 +307,7 @@ static int store_choose(struct media_registry *registry, struct store_entry *ent
 			 "another change of it is under way; try again");
 		return -EBUSY;
 	}
-	res = store_reopen(registry, entry, wish, &media, ret_error);
+	res = backing_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
 		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
@@ -318,33 +318,33 @@ static int store_choose(struct media_registry *registry, struct store_entry *ent
 		}
 	}
 	if (res == 0)
-		res = ns_store_make(registry, media, live, &entry->next, ret_error);
+		res = ns_backing_make(registry, media, live, &entry->next, ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;
 	}
-	*ret_store = entry->next;
+	*ret_backing = entry->next;
 	return 0;
 }
 
-static void store_measure(struct ns_store *store)
+static void backing_measure(struct ns_backing *backing)
 {
-	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
+	ns_live_set_used_bytes(ns_backing_live(backing), media_used_bytes(ns_backing_media(backing)));
 }
 
-static void store_look(struct ns_store *store, uint64_t now_ns)
+static void store_look(struct ns_backing *backing, uint64_t now_ns)
 {
 	struct media_error problem; /* unused: a problem is logged when first seen */
 
-	store_measure(store);
-	(void)media_problem(ns_store_media(store), &problem);
-	ns_live_look_space(ns_store_live(store), now_ns);
+	backing_measure(backing);
+	(void)media_problem(ns_backing_media(backing), &problem);
+	ns_live_look_space(ns_backing_live(backing), now_ns);
 }
 
 void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
-	list_for_each(node, &registry->stores)
-		store_look(list_entry(node, struct store_entry, entry.node)->store, now_ns);
+	list_for_each(node, &registry->backings)
+		store_look(list_entry(node, struct backing_entry, entry.node)->backing, now_ns);
 }
 
 /* A transaction may be growing the medium itself. */
@@ -361,11 +361,11 @@ static void on_told(struct media_listener *listener, struct media *media, unsign
 {
 	struct media_registry *registry = container_of(listener, struct media_registry, listener);
 
-	list_for_each(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
-		if (ns_store_media(entry->store) == media) {
-			store_look(entry->store, clock_monotonic_ns());
+		if (ns_backing_media(entry->backing) == media) {
+			store_look(entry->backing, clock_monotonic_ns());
 			if (events & MEDIA_EVENT_SIZE)
 				size_look(registry, media);
 			return;
@@ -379,10 +379,10 @@ void media_registry_listen(struct media_registry *registry, struct reactor *cont
 }
 
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
-		       struct ns_store **ret_store, struct media_error *ret_error)
+		       struct ns_backing **ret_backing, struct media_error *ret_error)
 {
-	struct store_entry wanted = {.key = store_key(wish)};
-	struct store_entry **node, *found;
+	struct backing_entry wanted = {.key = backing_key(wish)};
+	struct backing_entry **node, *found;
 	struct ns_live *live;
 	int res;
 
@@ -394,33 +394,33 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 		free(wanted.key);
 		return res;
 	}
-	node = tfind(&wanted, &registry->stores_by_key, store_order);
+	node = tfind(&wanted, &registry->backings_by_key, backing_order);
 	found = node ? *node : NULL;
 	if (found) {
 		free(wanted.key);
-		res = store_choose(registry, found, wish, live, ret_store, ret_error);
+		res = backing_choose(registry, found, wish, live, ret_backing, ret_error);
 	} else {
-		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
+		res = backing_entry_open(registry, wanted.key, wish, live, &found, ret_error);
 		if (res == 0)
-			*ret_store = found->store;
+			*ret_backing = found->backing;
 	}
 	if (res < 0)
 		return res;
-	found->is_held &= found->entry.is_used;
+	found->is_withheld &= found->entry.is_used;
 	found->entry.is_used = true;
-	store_measure(*ret_store);
-	ns_store_get(*ret_store);
+	backing_measure(*ret_backing);
+	ns_backing_get(*ret_backing);
 	return 0;
 }
 
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish)
 {
-	struct store_entry wanted = {.key = store_key(wish)};
-	struct store_entry **node =
-		wanted.key ? tfind(&wanted, &registry->stores_by_key, store_order) : NULL;
+	struct backing_entry wanted = {.key = backing_key(wish)};
+	struct backing_entry **node =
+		wanted.key ? tfind(&wanted, &registry->backings_by_key, backing_order) : NULL;
 
 	if (node)
-		(*node)->is_held = true;
+		(*node)->is_withheld = true;
 	free(wanted.key);
 }
 
@@ -433,13 +433,13 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (!media)
 		return -ENOMEM;
-	list_for_each(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		if (entry->next)
-			media[count++] = ns_store_media(entry->next);
+			media[count++] = ns_backing_media(entry->next);
 		else if (entry->entry.is_new)
-			media[count++] = ns_store_media(entry->store);
+			media[count++] = ns_backing_media(entry->backing);
 	}
 	res = media_sync(media, count, ret_error);
 	registry_note_losses(registry);
@@ -451,7 +451,7 @@ unsigned media_registry_count(const struct media_registry *registry)
 {
 	unsigned count = 0;
 
-	list_for_each(node, &registry->stores)
+	list_for_each(node, &registry->backings)
 		count++;
 	return count;
 }

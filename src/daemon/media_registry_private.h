@@ -24,17 +24,17 @@ struct registry_entry {
 	bool is_used; /* asked for in this transaction */
 };
 
-struct store_entry {
+struct backing_entry {
 	struct registry_entry entry;
 	char *key;
-	struct ns_store *store; /* a counted reference */
-	struct ns_store *
+	struct ns_backing *backing; /* a counted reference */
+	struct ns_backing *
 		next; /* a counted reference; replaces `store` at the commit. NULL: `store` stays */
 	struct media_record kept; /* the record in the state store; size 0: none */
 	/* In this transaction: the medium is lost, and an empty file replaces it. */
 	bool is_given_up;
 	/* In this transaction: no host may use the namespace. */
-	bool is_held;
+	bool is_withheld;
 	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
 	 * none. */
 	struct media_record served;
@@ -64,8 +64,8 @@ struct mark {
 };
 
 struct media_registry {
-	struct list stores, lives, subsystems;
-	void *stores_by_key, *lives_by_uuid,
+	struct list backings, lives, subsystems;
+	void *backings_by_key, *lives_by_uuid,
 		*subsystems_by_nqn;    /* roots of tsearch over the lists */
 	struct media_closing *closing; /* outlives the registry */
 	struct media_openings openings;
@@ -93,9 +93,9 @@ int registry_entry_add(struct registry_entry *entry, struct list *list, void **t
 int registry_get_live(struct media_registry *registry, const struct media_wish *wish,
 		      struct ns_live **ret_live, struct media_error *ret_error);
 /* Puts a reference of the registry, which hears the medium's events no more. */
-void registry_put_store(struct ns_store *store);
+void registry_put_backing(struct ns_backing *backing);
 /* Each removes the entry from its list and tree, and puts its references. */
-void registry_release_store(struct media_registry *registry, struct store_entry *entry);
+void registry_release_backing(struct media_registry *registry, struct backing_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
 /* Opening, growing or taking back may have found that the kernel lost writes of hosts. Draws new
