@@ -59,11 +59,11 @@ static void part_send(struct peer *peer, struct peer_link *link, const struct pe
 bool peer_tell(struct peer *peer)
 {
 	struct peers *peers = peer->peers;
-	const struct peer_shares *shares =
-		atomic_load_explicit(&peers->shares, memory_order_acquire);
-	const struct peer_served *entries = shares ? shares->told : NULL;
-	uint64_t generation = shares ? shares->generation : 0;
-	uint32_t total = shares ? shares->told_count : 0;
+	const struct peer_file_table *table =
+		atomic_load_explicit(&peers->file_table, memory_order_acquire);
+	const struct peer_served *entries = table ? table->told : NULL;
+	uint64_t generation = table ? table->generation : 0;
+	uint32_t total = table ? table->told_count : 0;
 	uint64_t number;
 	struct peer_link *link = tell_link(peer, &number);
 

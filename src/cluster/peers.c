@@ -590,7 +590,7 @@ void peers_discard(struct peers *peers)
 	if (!peers)
 		return;
 	peers_compare_free(peers);
-	peers_shares_free(peers);
+	peers_files_free(peers);
 	peer_probes_free(peers);
 	explicit_bzero(&peers->config, sizeof(peers->config));
 	free(peers);
