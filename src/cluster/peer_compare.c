@@ -116,25 +116,25 @@ static bool is_doubted(const struct peer_file *file)
 }
 
 /* The members have different files: decides which member gives way. */
-static enum peer_hold file_judge(const struct peers *peers, struct peer_file *file, unsigned peer,
-				 const struct peer_served *entry)
+static enum peer_withhold file_judge(const struct peers *peers, struct peer_file *file,
+				     unsigned peer, const struct peer_served *entry)
 {
 	if (!entry->is_served) {
 		bool comes_first = file->is_served || file->is_forgiven ||
 				   (entry->is_refused && !is_doubted(file));
 
-		return comes_first ? PEER_HOLD_NONE : PEER_HOLD_FILE;
+		return comes_first ? PEER_WITHHOLD_NONE : PEER_WITHHOLD_FILE;
 	}
 	if (file->is_served && !is_earlier(peers, peer, entry, &file->entry))
-		return PEER_HOLD_NONE;
+		return PEER_WITHHOLD_NONE;
 	file->is_forgiven = false;
 	file->is_refused = true;
-	return PEER_HOLD_FILE;
+	return PEER_WITHHOLD_FILE;
 }
 
-static enum peer_hold file_format_judge(const struct peers *peers,
-					const struct candidate *candidate, unsigned peer,
-					const struct peer_served *entry)
+static enum peer_withhold file_format_judge(const struct peers *peers,
+					    const struct candidate *candidate, unsigned peer,
+					    const struct peer_served *entry)
 {
 	const struct peer_file *file = candidate->file;
 	bool is_as_served = file->is_served && candidate->size_bytes == file->entry.size_bytes &&
@@ -143,36 +143,36 @@ static enum peer_hold file_format_judge(const struct peers *peers,
 
 	if (candidate->size_bytes == entry->size_bytes &&
 	    candidate->block_bytes == entry->block_bytes)
-		return PEER_HOLD_NONE;
+		return PEER_WITHHOLD_NONE;
 	if (entry->is_served)
 		gives_way = !is_as_served || is_earlier(peers, peer, entry, &file->entry);
 	else
 		gives_way = !file->is_served && !file->is_forgiven &&
 			    peers->config.peers[peer].index < peers->config.index;
-	return gives_way ? PEER_HOLD_FORMAT : PEER_HOLD_NONE;
+	return gives_way ? PEER_WITHHOLD_FORMAT : PEER_WITHHOLD_NONE;
 }
 
-static enum peer_hold entry_judge(const struct peers *peers, const struct candidate *candidate,
-				  unsigned peer, const struct peer_served *entry)
+static enum peer_withhold entry_judge(const struct peers *peers, const struct candidate *candidate,
+				      unsigned peer, const struct peer_served *entry)
 {
 	struct peer_file *file = candidate->file;
 	enum sameness sameness = file_compare(peers, file, peer, entry);
 	uint16_t bit = peer_bit(peers, peer);
-	enum peer_hold hold;
+	enum peer_withhold withhold;
 
 	if (sameness == IS_OTHER)
 		file->differs |= bit;
 	else if (sameness == IS_SAME)
 		file->differs &= (uint16_t)~bit;
 	if (sameness == IS_OTHER || (entry->differs >> peers->config.index & 1) != 0) {
-		hold = file_judge(peers, file, peer, entry);
-		file->refusers = (uint16_t)(hold == PEER_HOLD_FILE ? file->refusers | bit
-								   : file->refusers & ~bit);
-		return hold;
+		withhold = file_judge(peers, file, peer, entry);
+		file->refusers = (uint16_t)(withhold == PEER_WITHHOLD_FILE ? file->refusers | bit
+									   : file->refusers & ~bit);
+		return withhold;
 	}
 	if (sameness == IS_UNSURE && !file->is_served)
-		return file->refusers & bit && !file->is_forgiven ? PEER_HOLD_FILE
-								  : PEER_HOLD_PENDING;
+		return file->refusers & bit && !file->is_forgiven ? PEER_WITHHOLD_FILE
+								  : PEER_WITHHOLD_PENDING;
 	/* Both members have the same file. If hosts use the file through the peer, all refusals are
 	 * settled; else only the peer's own. */
 	if (sameness == IS_SAME)
@@ -182,26 +182,25 @@ static enum peer_hold entry_judge(const struct peers *peers, const struct candid
 
 /*
  * The peer's list lacks the namespace (the peer ends, lost its file, or has another document), or
- * its link is down. A hold because of another file stays. A hold because of another size ends when
- * the peer's list lacks the namespace, or when the peer's lock is free, so that no write of the
- * peer can arrive.
+ * its link is down. PEER_WITHHOLD_FILE stays. PEER_WITHHOLD_FORMAT ends when the peer's list lacks
+ * the namespace, or when the peer's lock is free, so that no write of the peer can arrive.
  */
-static enum peer_hold absent_judge(const struct peers *peers, const struct peer_file *file,
-				   unsigned peer, bool is_told)
+static enum peer_withhold absent_judge(const struct peers *peers, const struct peer_file *file,
+				       unsigned peer, bool is_told)
 {
 	const struct peer_config *config = &peers->config.peers[peer];
 	bool is_held = true;
 
 	if (file->is_forgiven)
-		return PEER_HOLD_NONE;
+		return PEER_WITHHOLD_NONE;
 	if (file->refusers & peer_bit(peers, peer))
-		return PEER_HOLD_FILE;
-	if (file->hold != PEER_HOLD_FORMAT || file->hold_peer != peer || is_told)
-		return PEER_HOLD_NONE;
+		return PEER_WITHHOLD_FILE;
+	if (file->withhold != PEER_WITHHOLD_FORMAT || file->withhold_peer != peer || is_told)
+		return PEER_WITHHOLD_NONE;
 	if (config->addr.path[0] != 0 &&
 	    member_lock_is_held(file->fd, config->lock, 1, &is_held) == 0 && !is_held)
-		return PEER_HOLD_NONE;
-	return PEER_HOLD_FORMAT;
+		return PEER_WITHHOLD_NONE;
+	return PEER_WITHHOLD_FORMAT;
 }
 
 /* No link is up in either direction, or no message arrives over it. */
@@ -257,37 +256,37 @@ static bool is_served_same(const struct peers *peers, const struct peer_file *fi
 	       (file->differs & bit) == 0 && (entry->differs >> peers->config.index & 1) == 0;
 }
 
-static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
-			    unsigned *ret_peer)
+static enum peer_withhold judge(const struct peers *peers, const struct candidate *candidate,
+				unsigned *ret_peer)
 {
 	struct peer_file *file = candidate->file;
-	enum peer_hold hold = PEER_HOLD_NONE;
+	enum peer_withhold withhold = PEER_WITHHOLD_NONE;
 	bool is_followed = false;
 
 	*ret_peer = 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const struct peer_told *told = peer_told_of(peers, i);
 		const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
-		enum peer_hold here;
+		enum peer_withhold here;
 
 		here = entry ? entry_judge(peers, candidate, i, entry)
 			     : absent_judge(peers, file, i, told != NULL);
-		if (!entry && told && here != PEER_HOLD_FILE)
+		if (!entry && told && here != PEER_WITHHOLD_FILE)
 			file->differs &= (uint16_t)~peer_bit(peers, i);
-		if (here == PEER_HOLD_NONE && is_waited_for(peers, file, i))
-			here = PEER_HOLD_PENDING;
-		if (here == PEER_HOLD_NONE && !entry && is_unasked(peers, file, i))
-			here = PEER_HOLD_UNASKED;
+		if (here == PEER_WITHHOLD_NONE && is_waited_for(peers, file, i))
+			here = PEER_WITHHOLD_PENDING;
+		if (here == PEER_WITHHOLD_NONE && !entry && is_unasked(peers, file, i))
+			here = PEER_WITHHOLD_UNASKED;
 		is_followed |= is_served_same(peers, file, i, entry);
 		/* The heaviest reason counts: one that the operator must see before one that
 		 * passes, and another file before another size. */
-		if (here > hold) {
-			hold = here;
+		if (here > withhold) {
+			withhold = here;
 			*ret_peer = i;
 		}
 	}
 	/* A member that serves this file has asked the others, or its operator has decided. */
-	return hold == PEER_HOLD_UNASKED && is_followed ? PEER_HOLD_NONE : hold;
+	return withhold == PEER_WITHHOLD_UNASKED && is_followed ? PEER_WITHHOLD_NONE : withhold;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
@@ -333,23 +332,23 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 		      struct peers_problem *problem)
 {
 	const struct peer_file *file = candidate->file;
-	const char *other = peers->config.peers[file->hold_peer].name;
-	const struct peer_told *told = peers->told[file->hold_peer];
+	const char *other = peers->config.peers[file->withhold_peer].name;
+	const struct peer_told *told = peers->told[file->withhold_peer];
 	const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
 
-	problem->is_error = file->hold != PEER_HOLD_PENDING;
-	if (file->hold == PEER_HOLD_PENDING)
+	problem->is_error = file->withhold != PEER_WITHHOLD_PENDING;
+	if (file->withhold == PEER_WITHHOLD_PENDING)
 		snprintf(problem->text, sizeof(problem->text),
 			 "it is being compared with member %s, and inaccessible here until then",
 			 other);
-	else if (file->hold == PEER_HOLD_FILE)
+	else if (file->withhold == PEER_WITHHOLD_FILE)
 		differ_text(
-			peers, file, file->hold_peer,
+			peers, file, file->withhold_peer,
 			"it is inaccessible here: what only the other member has open is lost when "
 			"it ends, so copy that first (weft copy); put the right file in place and "
 			"run `weft ctl namespace recheck` on the member with the wrong one",
 			problem);
-	else if (file->hold == PEER_HOLD_UNASKED && !file->is_another)
+	else if (file->withhold == PEER_WITHHOLD_UNASKED && !file->is_another)
 		snprintf(
 			problem->text, sizeof(problem->text),
 			"the file that this member had under the UUID was refused, because member "
@@ -358,7 +357,7 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 			"too. Should that one be gone for good, and this file be the right one: "
 			"`weft ctl namespace recheck`",
 			other, other, other);
-	else if (file->hold == PEER_HOLD_UNASKED)
+	else if (file->withhold == PEER_WITHHOLD_UNASKED)
 		snprintf(
 			problem->text, sizeof(problem->text),
 			"another file than the one that was served last has this name, and member "
@@ -389,7 +388,7 @@ bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_proble
 	*ret_problem = (struct peers_problem){0};
 	if (!file)
 		return false;
-	if (ns->is_held) {
+	if (ns->is_withheld) {
 		hold_text(peers, &candidate, ret_problem);
 		return true;
 	}
@@ -420,17 +419,17 @@ static void hold_log(struct peers *peers, const char *spec, const char *text)
 		log_error("control", "more namespaces are inaccessible: see `weft ctl health`");
 }
 
-static void hold_set(struct peers *peers, const struct candidate *candidate, enum peer_hold hold,
-		     unsigned peer, const char *spec)
+static void withhold_set(struct peers *peers, const struct candidate *candidate,
+			 enum peer_withhold withhold, unsigned peer, const char *spec)
 {
 	struct peer_file *file = candidate->file;
-	bool is_news = hold != file->hold;
+	bool is_news = withhold != file->withhold;
 	struct peers_problem problem;
 
-	file->hold = hold;
-	file->hold_peer = peer;
+	file->withhold = withhold;
+	file->withhold_peer = peer;
 	file->is_refused &= file->refusers != 0;
-	if (!is_news || hold <= PEER_HOLD_PENDING)
+	if (!is_news || withhold <= PEER_WITHHOLD_PENDING)
 		return;
 	hold_text(peers, candidate, &problem);
 	hold_log(peers, spec, problem.text);
@@ -445,7 +444,7 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 				      .size_bytes = ns->media->size_bytes,
 				      .block_bytes = ns->media->block_bytes};
 	struct peer_file *file = candidate.file;
-	enum peer_hold hold;
+	enum peer_withhold withhold;
 	unsigned peer;
 
 	/* The file cannot be watched, so nothing can be compared; share_add has logged a
@@ -463,11 +462,11 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 		file->entry.size_bytes = candidate.size_bytes;
 		file->entry.block_bytes = candidate.block_bytes;
 	}
-	hold = judge(peers, &candidate, &peer);
-	hold_set(peers, &candidate, hold, peer, ns->media->spec);
-	if (hold == PEER_HOLD_NONE && !file->has_served)
+	withhold = judge(peers, &candidate, &peer);
+	withhold_set(peers, &candidate, withhold, peer, ns->media->spec);
+	if (withhold == PEER_WITHHOLD_NONE && !file->has_served)
 		peer_loss_ask(peers, file, ns->media);
-	return hold == PEER_HOLD_NONE;
+	return withhold == PEER_WITHHOLD_NONE;
 }
 
 void peers_compare_look_begin(struct peers *peers)
@@ -485,7 +484,7 @@ void peers_compare_look(struct peers *peers, struct peer_file *file, const struc
 		       entry->block_bytes == ns->media->block_bytes;
 
 	file->is_in_force = true;
-	file->is_served = !ns->is_held;
+	file->is_served = !ns->is_withheld;
 	peer_loss_bind(file, ns_store_live(ns->store));
 	(void)peer_loss_note(peers, file);
 	file->has_served |= file->is_served;
@@ -517,7 +516,7 @@ void peers_compare_look_end(struct peers *peers)
 		file->is_forgiven = file->is_refused = false;
 		file->refusers = 0; /* the store keeps them */
 		file->told_from = 0;
-		file->hold = PEER_HOLD_NONE;
+		file->withhold = PEER_WITHHOLD_NONE;
 		file->has_asked = false;
 		peer_loss_bind(file, NULL);
 	}
@@ -530,7 +529,8 @@ bool peers_has_refused(struct peers *peers, const struct media *media)
 	list_for_each(node, &peers->files) {
 		const struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if ((file->hold == PEER_HOLD_FILE || file->hold == PEER_HOLD_UNASKED) &&
+		if ((file->withhold == PEER_WITHHOLD_FILE ||
+		     file->withhold == PEER_WITHHOLD_UNASKED) &&
 		    media_member_is_watched(media, file->fd))
 			return true;
 	}
@@ -580,7 +580,7 @@ static void rebuild(struct peers *peers)
 
 /* Result of comparing all shared files. */
 struct findings {
-	bool wants_change; /* a namespace must be held, or released */
+	bool wants_change; /* a namespace must be withheld, or released */
 	bool has_news;     /* entries of our list have changed: send it */
 	bool is_unsettled; /* compare again soon */
 	bool is_pending;
@@ -593,17 +593,17 @@ static void file_compare_all(struct peers *peers, struct peer_file *file, struct
 					    .block_bytes = file->entry.block_bytes};
 	uint16_t differs = file->differs;
 	unsigned peer;
-	enum peer_hold hold = judge(peers, &candidate, &peer);
+	enum peer_withhold withhold = judge(peers, &candidate, &peer);
 	char text[UUID_TEXT_BYTES];
 
-	hold_set(peers, &candidate, hold, peer, uuid_format(&file->uuid, text));
+	withhold_set(peers, &candidate, withhold, peer, uuid_format(&file->uuid, text));
 	peer_refusal_keep(peers, file);
-	findings->wants_change |= (hold == PEER_HOLD_NONE) != file->is_served;
+	findings->wants_change |= (withhold == PEER_WITHHOLD_NONE) != file->is_served;
 	findings->has_news |=
 		differs != file->differs || file->entry.is_refused != is_doubted(file);
 	file->entry.is_refused = is_doubted(file);
-	findings->is_pending |= hold == PEER_HOLD_PENDING;
-	findings->is_unsettled |= hold != PEER_HOLD_NONE || file->differs != 0;
+	findings->is_pending |= withhold == PEER_WITHHOLD_PENDING;
+	findings->is_unsettled |= withhold != PEER_WITHHOLD_NONE || file->differs != 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++)
 		findings->is_unsettled |= file->unseen_ns[i] != 0;
 }

@@ -117,12 +117,12 @@ struct peer {
 /* ---- peer_files.c --------------------------------------------------------------------------- */
 
 /* Why hosts may not use a shared namespace through this member, in ascending weight. */
-enum peer_hold {
-	PEER_HOLD_NONE,
-	PEER_HOLD_PENDING, /* not compared with all members yet */
-	PEER_HOLD_UNASKED, /* not the former file, which a member out of reach may have open */
-	PEER_HOLD_FORMAT,  /* another member serves it with another size or block size */
-	PEER_HOLD_FILE,    /* another member has another file under the UUID */
+enum peer_withhold {
+	PEER_WITHHOLD_NONE,
+	PEER_WITHHOLD_PENDING, /* not compared with all members yet */
+	PEER_WITHHOLD_UNASKED, /* not the former file, which a member out of reach may have open */
+	PEER_WITHHOLD_FORMAT,  /* another member serves it with another size or block size */
+	PEER_WITHHOLD_FILE,    /* another member has another file under the UUID */
 };
 
 /* One shared file. Owned by the control reactor. */
@@ -142,16 +142,16 @@ struct peer_file {
 	/* Members (bits by index) for which another file that this member had under the UUID was
 	 * refused, and that have not been asked about this file. */
 	uint16_t doubters;
-	/* Members (bits by index) that came first with another file. The namespace is held until
-	 * one of them has this file, or the operator decides. */
+	/* Members (bits by index) that came first with another file. The namespace is withheld
+	 * until one of them has this file, or the operator decides. */
 	uint16_t refusers;
 	bool is_refused;          /* one of the refusers served */
 	bool is_forgiven;         /* the operator declared this file the right one */
 	uint64_t told_from;       /* generation of our first list that contains it; 0: none */
 	uint64_t told_ns;         /* when that list was made */
 	struct peer_served entry; /* as sent to peers: format in force, and since when */
-	enum peer_hold hold;
-	unsigned hold_peer;
+	enum peer_withhold withhold;
+	unsigned withhold_peer;
 	uint16_t differs;  /* members (bits by index) that have another file */
 	uint16_t has_lock; /* members (bits by index) whose lock was seen on this file */
 	uint64_t unseen_ns[PEERS_MAX]; /* by peer: since when its lock is missing; 0: not missing */

@@ -639,7 +639,7 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 	}
 	if (res < 0)
 		return res;
-	found->is_held &= found->entry.is_used;
+	found->is_withheld &= found->entry.is_used;
 	found->entry.is_used = true;
 	store_measure(*ret_store);
 	ns_store_get(*ret_store);
@@ -653,7 +653,7 @@ void media_registry_hold(struct media_registry *registry, const struct media_wis
 		wanted.key ? tfind(&wanted, &registry->stores_by_key, store_order) : NULL;
 
 	if (node)
-		(*node)->is_held = true;
+		(*node)->is_withheld = true;
 	free(wanted.key);
 }
 

@@ -64,9 +64,9 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 }
 
 /*
- * The file that the namespace of this store has when it leaves. A held namespace was never served
- * from the open file: its file is the one that was served last, or, if that is unknown, any file at
- * the path. The caller frees *ret_path; NULL: no memory.
+ * The file that the namespace of this store has when it leaves. A withheld namespace was never
+ * served from the open file: its file is the one that was served last, or, if that is unknown, any
+ * file at the path. The caller frees *ret_path; NULL: no memory.
  */
 static void leaving_file(const struct media_registry *registry, const struct store_entry *entry,
 			 struct media_record *ret_record, char **ret_path)
@@ -77,10 +77,11 @@ static void leaving_file(const struct media_registry *registry, const struct sto
 
 	*ret_record = (struct media_record){0};
 	(void)media_get_record(ns_store_media(entry->store), &open);
-	if (entry->is_held && media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
+	if (entry->is_withheld &&
+	    media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
 		return;
 	*ret_path = strdup(path);
-	if (!entry->is_held)
+	if (!entry->is_withheld)
 		*ret_record = open;
 	else if (!media_record_recall(&registry->keeper, path, ret_record))
 		*ret_record = (struct media_record){.has_type = open.has_type,
@@ -339,7 +340,7 @@ void media_registry_commit(struct media_registry *registry)
 		/* The record of an empty file names its owner until the document does, and no
 		 * longer: with a later UUID the file would look like an unfinished recreate. A file
 		 * that other members refuse is not the one that was served last. */
-		if (registry_key_path(entry->key) && !(entry->entry.is_used && entry->is_held))
+		if (registry_key_path(entry->key) && !(entry->entry.is_used && entry->is_withheld))
 			media_record_keep(&registry->keeper, registry_key_path(entry->key),
 					  entry->entry.is_used ? ns_store_media(entry->store)
 							       : NULL,
@@ -347,7 +348,7 @@ void media_registry_commit(struct media_registry *registry)
 						  ? ns_live_uuid(ns_store_live(entry->store))
 						  : NULL,
 					  &entry->kept);
-		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_held)
+		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_withheld)
 			served_keep(registry, entry);
 		entry->is_given_up = false;
 		if (!entry->entry.is_used)

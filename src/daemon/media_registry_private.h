@@ -31,7 +31,7 @@ struct store_entry {
 	/* In this transaction: the medium is lost, and an empty file replaces it. */
 	bool is_given_up;
 	/* In this transaction: no host may use the namespace. */
-	bool is_held;
+	bool is_withheld;
 	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
 	 * none. */
 	struct media_record served;

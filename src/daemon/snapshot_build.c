@@ -29,7 +29,7 @@ struct builder {
 	struct mask_builder masks;
 	struct config_errors *errors;
 	unsigned member; /* this member's lock, when the document has a cluster */
-	bool has_lost;   /* a namespace has a lost medium, or is held */
+	bool has_lost;   /* a namespace has a lost medium, or is withheld */
 };
 
 /* Copies the label for the snapshot, which has room for one per namespace. */
@@ -81,10 +81,10 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 	ns_bind(ns, store);
 	if (wanted->is_clustered && !media_is_lost(ns->media) &&
 	    media_registry_peers(builder->registry))
-		ns->is_held = !peers_may_serve(media_registry_peers(builder->registry), ns);
-	if (ns->is_held)
+		ns->is_withheld = !peers_may_serve(media_registry_peers(builder->registry), ns);
+	if (ns->is_withheld)
 		media_registry_hold(builder->registry, &wish);
-	if (media_is_lost(ns->media) || ns->is_held) {
+	if (media_is_lost(ns->media) || ns->is_withheld) {
 		ns->ana_group = TARGET_ANA_GROUP_LOST;
 		builder->has_lost = true;
 	}

@@ -38,8 +38,8 @@
  * configuration. */
 #define TARGET_NSID_MAX      16384 /* NN and MNAN */
 #define TARGET_ANA_GROUP_MAX 1025  /* ANAGRPMAX and NANAGRPID */
-/* For namespaces whose medium is lost, and held namespaces: inaccessible on every port. Documents
- * may use the groups below this one. */
+/* For namespaces whose medium is lost, and withheld namespaces: inaccessible on every port.
+ * Documents may use the groups below this one. */
 #define TARGET_ANA_GROUP_LOST   TARGET_ANA_GROUP_MAX
 #define TARGET_NS_LABEL_BYTES   256 /* feature 1Fh */
 #define TARGET_ANA_TRANSITION_S 10  /* ANATT: longest time that a group is in the Change state */
@@ -102,7 +102,7 @@ struct ns {
 	/* Another process serves the same medium. Reservations and fused pairs are not offered,
 	 * because nothing is atomic between processes. */
 	bool is_clustered;
-	bool is_held;       /* set by control: no host may use the namespace here now */
+	bool is_withheld;   /* set by control: no host may use the namespace here now */
 	uint8_t pad_end[6]; /* so that each element of an array begins a cache line */
 	/* Set by the target: generation of the snapshot since which this NSID has had this block
 	 * size. */
