@@ -7,8 +7,8 @@
  */
 #include "base/clock.h"
 #include "base/text.h"
+#include "perf/cpu_time.h"
 #include "perf/job.h"
-#include "perf/watch.h"
 #include "reactor/uring_remedy.h"
 
 #include <errno.h>
@@ -442,7 +442,7 @@ static int job_run(struct perf_job *job)
 	res = perf_ctrl_files_raise(options, job->result);
 	if (res != 0)
 		return res;
-	if (options->watch_pid != 0 && perf_watch_cpu_ns(options->watch_pid, &watched_ns) != 0)
+	if (options->watch_pid != 0 && perf_cpu_time_ns(options->watch_pid, &watched_ns) != 0)
 		return perf_job_refuse(job, "--watch-pid: there is no process %d",
 				       (int)options->watch_pid);
 	res = reactor_create(&config, &job->reactor);
