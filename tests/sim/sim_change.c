@@ -252,7 +252,7 @@ bool world_change(struct world *world)
 	if (!world->plan.has_changes)
 		return false;
 	ns = &world->ns[prng_below(prng, world->ns_count)];
-	seen_by = watch_seen_by(world, ns);
+	seen_by = duty_seen_by(world, ns);
 	block_count = ns->block_count;
 	if (strikes(world, world->plan.mask_one_in)) {
 		unsigned host = 1u << prng_below(prng, world->plan.hosts);
@@ -273,10 +273,10 @@ bool world_change(struct world *world)
 		has_changed |= ns_grow(world, ns);
 	if (!has_changed)
 		return false;
-	seen_by ^= watch_seen_by(world, ns);
-	watch_ns_changed(world, ns,
-			 ns->block_count == block_count ? seen_by
-							: seen_by | watch_seen_by(world, ns));
+	seen_by ^= duty_seen_by(world, ns);
+	duty_ns_changed(world, ns,
+			ns->block_count == block_count ? seen_by
+						       : seen_by | duty_seen_by(world, ns));
 	ns->settled_at = MODEL_NEVER;
 	world->stats->changes++;
 	sim_trace(world->sim, "world: namespace %u hidden from %x, ANA %x, %llu blocks", ns->nsid,

@@ -406,7 +406,7 @@ struct snapshot *world_snapshot_build(struct world *world)
 	CHECK(snapshot != NULL);
 	limits_choose(&snapshot->limits);
 	snapshot->discovery_generation = world->step;
-	world->watch.generation_built = world->step;
+	world->duties.generation_built = world->step;
 	snapshot->subsystem_count = 1;
 	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
 	snapshot->subsystems[0] = subsystem_build(world);
