@@ -50,7 +50,7 @@ struct one_io {
 	struct sim *sim;
 	struct reactor *control, *data, *client;
 	struct target *target;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct net_addr addrs[PORTS];
 	struct host_ctrl *ctrl;
 	bool is_applied, is_connected, is_gone, is_shut_down;
@@ -153,7 +153,7 @@ static void snapshot_fill(struct snapshot *snapshot)
 		.nsid = 1,
 		.ana_group = 1,
 	};
-	ns_bind(&subsystem->namespaces[0], ns_store_get(one.store));
+	ns_bind(&subsystem->namespaces[0], ns_backing_get(one.backing));
 	snapshot->subsystems = sim_alloc(sizeof(struct subsystem *));
 	snapshot->subsystems[0] = subsystem;
 	snapshot->subsystem_count = 1;
@@ -188,7 +188,7 @@ static void target_start(void)
 	struct media *media;
 
 	CHECK(snapshot != NULL && media_open(NS_SPEC, &media, &error) == 0);
-	CHECK(ns_store_create(media, 1, &one.store) == 0);
+	CHECK(ns_backing_create(media, 1, &one.backing) == 0);
 	snapshot_fill(snapshot);
 	sim_enter(one.control);
 	CHECK(target_create(&config, &one.target) == 0);
@@ -215,7 +215,7 @@ static void target_end(void)
 	CHECK(sim_run_while(one.sim, is_shutting_down, NULL, WAIT_NS));
 	sim_enter(one.control);
 	target_destroy(one.target);
-	ns_store_put(one.store);
+	ns_backing_put(one.backing);
 	sim_leave(one.control);
 }
 

@@ -45,7 +45,7 @@ static void health_add(struct health *health, bool is_error, const char *format,
 static void health_judge_ns(struct health *health, const struct subsystem *subsystem,
 			    const struct ns *ns, struct peers *peers)
 {
-	struct ns_live *live = ns_store_live(ns->store);
+	struct ns_live *live = ns_backing_live(ns->backing);
 	uint64_t errors = ns_live_media_errors(live) - ns_live_acknowledged(live);
 	uint64_t full = ns_live_look_space(live, clock_monotonic_ns());
 	struct peers_problem of_peers;
@@ -125,7 +125,7 @@ void api_health_acknowledge(struct api_call *call)
 		const struct subsystem *subsystem = snapshot->subsystems[i];
 
 		for (unsigned n = 0; n < subsystem->ns_count; n++) {
-			struct ns_live *live = ns_store_live(subsystem->namespaces[n].store);
+			struct ns_live *live = ns_backing_live(subsystem->namespaces[n].backing);
 			uint64_t errors = ns_live_media_errors(live);
 
 			acknowledged += errors - ns_live_acknowledged(live);

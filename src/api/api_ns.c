@@ -23,7 +23,7 @@
 
 static json_t *counters_json(const struct ns *ns)
 {
-	const struct ns_live *live = ns_store_live(ns->store);
+	const struct ns_live *live = ns_backing_live(ns->backing);
 	uint64_t sums[5] = {0};
 
 	for (unsigned i = 0; i < ns_live_local_count(live); i++) {

@@ -447,12 +447,12 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns)
 	enum peer_withhold withhold;
 	unsigned peer;
 
-	/* The file cannot be watched, so nothing can be compared; share_add has logged a
+	/* The file cannot be watched, so nothing can be compared; peer_file_add has logged a
 	 * warning. */
 	if (!file)
 		return true;
 	file->is_another = media_is_another(ns->media);
-	peer_loss_bind(file, ns_store_live(ns->store));
+	peer_loss_bind(file, ns_backing_live(ns->backing));
 	peer_loss_hear(peers, file);
 	if (uuid_equal(&peers->forgiven, &file->uuid))
 		file->is_forgiven = true;
@@ -485,7 +485,7 @@ void peers_compare_look(struct peers *peers, struct peer_file *file, const struc
 
 	file->is_in_force = true;
 	file->is_served = !ns->is_withheld;
-	peer_loss_bind(file, ns_store_live(ns->store));
+	peer_loss_bind(file, ns_backing_live(ns->backing));
 	(void)peer_loss_note(peers, file);
 	file->has_served |= file->is_served;
 	if (file->is_served && file->is_forgiven) {

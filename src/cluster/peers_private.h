@@ -171,7 +171,7 @@ struct peer_file {
 struct peer_file_entry {
 	struct peer_file *file; /* control's */
 	int fd;                 /* for media/member_lock.h; -1: its locks cannot be read */
-	int subsystem;          /* index into names, or PEER_SHARED_UNSERVED */
+	int subsystem;          /* index into names, or PEER_FILE_UNSERVED */
 	bool is_writable;
 	uint16_t differs; /* members (bits by index) with another file: their locks prove nothing */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flushes of stores that leave; see leaving_flush.h. At most FLUSHES_MAX are in flight.
+ * The flushes of backings that leave; see leaving_flush.h. At most FLUSHES_MAX are in flight.
  *
- * A flush that hangs in the kernel outlives the wait: it holds its store, and is freed when it
+ * A flush that hangs in the kernel outlives the wait: it holds its backing, and is freed when it
  * ends.
  */
 #include "daemon/leaving_flush.h"
@@ -17,10 +17,10 @@
 #define FLUSHES_MAX 64 /* in flight at a time */
 #define LIMIT_NS    (5 * NS_PER_S)
 
-struct leaving_store {
+struct leaving_backing {
 	struct media_io io;
 	struct leaving *leaving;
-	struct ns_store *store; /* a counted reference; NULL: its flush has ended */
+	struct ns_backing *backing; /* a counted reference; NULL: its flush has ended */
 };
 
 struct leaving {
@@ -30,27 +30,27 @@ struct leaving {
 	void *arg;
 	unsigned count, next, busy;
 	bool is_walking; /* leaving_go is on the stack */
-	struct leaving_store stores[];
+	struct leaving_backing backings[];
 };
 
-static bool store_leaves(const struct store_entry *entry)
+static bool backing_leaves(const struct backing_entry *entry)
 {
-	const struct media *media = ns_store_media(entry->store);
+	const struct media *media = ns_backing_media(entry->backing);
 
 	return !entry->entry.is_used && !entry->entry.is_new && media->has_volatile_cache &&
-	       !media_is_lost(media) && ns_live_has_written(ns_store_live(entry->store));
+	       !media_is_lost(media) && ns_live_has_written(ns_backing_live(entry->backing));
 }
 
-static void store_not_flushed(struct media_registry *registry, const struct ns_store *store,
-			      const char *why)
+static void backing_not_flushed(struct media_registry *registry, const struct ns_backing *backing,
+				const char *why)
 {
-	const struct media *media = ns_store_media(store);
+	const struct media *media = ns_backing_media(backing);
 
 	log_error("control",
 		  "%s: the flush of the removed namespace failed (%s): acknowledged writes may be "
 		  "lost; its hosts are told if it comes back",
 		  media->spec, why);
-	if (ns_live_note_loss(ns_store_live(store), media_loss(media), &registry->keeper) < 0)
+	if (ns_live_note_loss(ns_backing_live(backing), media_loss(media), &registry->keeper) < 0)
 		log_error("control", "%s: that could not be kept", media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);
@@ -67,15 +67,15 @@ static void leaving_done(struct leaving *leaving)
 
 static void leaving_go(struct leaving *leaving);
 
-static void store_flushed(struct media_io *io, int res)
+static void backing_flushed(struct media_io *io, int res)
 {
-	struct leaving_store *at = container_of(io, struct leaving_store, io);
+	struct leaving_backing *at = container_of(io, struct leaving_backing, io);
 	struct leaving *leaving = at->leaving;
 
 	if (res < 0 && leaving->done)
-		store_not_flushed(leaving->registry, at->store, strerror(-res));
-	ns_store_put(at->store);
-	at->store = NULL;
+		backing_not_flushed(leaving->registry, at->backing, strerror(-res));
+	ns_backing_put(at->backing);
+	at->backing = NULL;
 	leaving->busy--;
 	if (!leaving->is_walking)
 		leaving_go(leaving);
@@ -86,7 +86,7 @@ static void leaving_go(struct leaving *leaving)
 	leaving->is_walking = true;
 	while (leaving->done && leaving->next < leaving->count && leaving->busy < FLUSHES_MAX) {
 		leaving->busy++;
-		media_submit(&leaving->stores[leaving->next++].io);
+		media_submit(&leaving->backings[leaving->next++].io);
 	}
 	leaving->is_walking = false;
 	if (leaving->busy > 0)
@@ -101,41 +101,43 @@ static void on_limit(struct reactor_timer *timer)
 	struct leaving *leaving = container_of(timer, struct leaving, limit);
 
 	for (unsigned i = 0; i < leaving->count; i++) {
-		struct leaving_store *at = &leaving->stores[i];
+		struct leaving_backing *at = &leaving->backings[i];
 
-		if (!at->store)
+		if (!at->backing)
 			continue;
-		store_not_flushed(leaving->registry, at->store, "it takes too long");
+		backing_not_flushed(leaving->registry, at->backing, "it takes too long");
 		if (i >= leaving->next) {
-			ns_store_put(at->store);
-			at->store = NULL;
+			ns_backing_put(at->backing);
+			at->backing = NULL;
 		}
 	}
 	leaving->next = leaving->count;
-	/* Flushes in flight hold their stores. */
+	/* Flushes in flight hold their backings. */
 	leaving_done(leaving);
 }
 
 static struct leaving *leaving_create(struct media_registry *registry, struct reactor *control,
 				      unsigned count)
 {
-	struct leaving *leaving = calloc(1, sizeof(*leaving) + count * sizeof(leaving->stores[0]));
+	struct leaving *leaving =
+		calloc(1, sizeof(*leaving) + count * sizeof(leaving->backings[0]));
 
 	if (!leaving)
 		return NULL;
-	list_for_each(node, &registry->stores) {
-		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
-		struct leaving_store *at = &leaving->stores[leaving->count];
+	list_for_each(node, &registry->backings) {
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
+		struct leaving_backing *at = &leaving->backings[leaving->count];
 
-		if (!store_leaves(entry))
+		if (!backing_leaves(entry))
 			continue;
 		leaving->count++;
 		at->leaving = leaving;
-		at->store = ns_store_get(entry->store);
+		at->backing = ns_backing_get(entry->backing);
 		at->io.reactor = control;
-		at->io.media = ns_store_media(entry->store);
+		at->io.media = ns_backing_media(entry->backing);
 		at->io.kind = MEDIA_FLUSH;
-		at->io.done = store_flushed;
+		at->io.done = backing_flushed;
 	}
 	return leaving;
 }
@@ -146,20 +148,20 @@ void leaving_flush(struct media_registry *registry, struct reactor *control,
 	struct leaving *leaving;
 	unsigned count = 0;
 
-	list_for_each(node, &registry->stores)
-		count += store_leaves(list_entry(node, struct store_entry, entry.node));
+	list_for_each(node, &registry->backings)
+		count += backing_leaves(list_entry(node, struct backing_entry, entry.node));
 	if (count == 0) {
 		done(arg);
 		return;
 	}
 	leaving = leaving_create(registry, control, count);
 	if (!leaving) {
-		list_for_each(node, &registry->stores) {
-			const struct store_entry *entry =
-				list_entry(node, struct store_entry, entry.node);
+		list_for_each(node, &registry->backings) {
+			const struct backing_entry *entry =
+				list_entry(node, struct backing_entry, entry.node);
 
-			if (store_leaves(entry))
-				store_not_flushed(registry, entry->store, "no memory");
+			if (backing_leaves(entry))
+				backing_not_flushed(registry, entry->backing, "no memory");
 		}
 		done(arg);
 		return;

@@ -38,7 +38,7 @@ struct format_job {
 	char origin[NVME_NQN_BYTES + 8];
 	/* The namespace being erased. */
 	unsigned at; /* index in edit.uuids */
-	struct ns_store *store;
+	struct ns_backing *backing;
 	uint64_t erased_bytes;
 	struct media_io io;
 	struct reactor_msg msg;
@@ -158,8 +158,8 @@ static void format_next(struct format_job *job);
 
 static void ns_release(struct format_job *job)
 {
-	ns_store_put(job->store);
-	job->store = NULL;
+	ns_backing_put(job->backing);
+	job->backing = NULL;
 }
 
 static void healed(void *arg)
@@ -174,7 +174,7 @@ static void healed(void *arg)
 static void ns_erased(struct format_job *job)
 {
 	struct target *target = (struct target *)daemon_target(job->daemon);
-	int res = bad_blocks_clear(target, ns_store_live(job->store), healed, job);
+	int res = bad_blocks_clear(target, ns_backing_live(job->backing), healed, job);
 
 	if (res < 0) {
 		ns_release(job);
@@ -234,7 +234,7 @@ static void erase_done(struct media_io *io, int res)
 static void erase_step(struct reactor_msg *msg)
 {
 	struct format_job *job = container_of(msg, struct format_job, msg);
-	struct media *media = ns_store_media(job->store);
+	struct media *media = ns_backing_media(job->backing);
 	uint64_t left = media->size_bytes - job->erased_bytes;
 
 	if (daemon_is_stopping(job->daemon) || format_is_unwanted(job)) {
@@ -285,7 +285,7 @@ static void format_next(struct format_job *job)
 		format_change(job, &(struct change){.edit = finish_edit, .done = finished});
 		return;
 	}
-	job->store = ns_store_get(ns->store);
+	job->backing = ns_backing_get(ns->backing);
 	job->erased_bytes = request->erases ? 0 : ns->media->size_bytes;
 	if (request->erases)
 		erase_step(&job->msg);

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_KEY "file\n" /* prefix of a store_entry's key: the path follows */
+#define FILE_KEY "file\n" /* prefix of a backing_entry's key: the path follows */
 
 int media_registry_create(unsigned reactor_count, struct media_registry **ret_registry)
 {
@@ -40,7 +40,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 		free(registry);
 		return -ENOMEM;
 	}
-	list_init(&registry->stores);
+	list_init(&registry->backings);
 	list_init(&registry->lives);
 	list_init(&registry->subsystems);
 	list_init(&registry->marks);
@@ -61,9 +61,9 @@ void media_registry_set_keeper(struct media_registry *registry, const struct kee
 			 strerror(-res));
 }
 
-static int store_order(const void *a, const void *b)
+static int backing_order(const void *a, const void *b)
 {
-	const struct store_entry *x = a, *y = b;
+	const struct backing_entry *x = a, *y = b;
 
 	return strcmp(x->key, y->key);
 }
@@ -82,11 +82,11 @@ static int subsystem_order(const void *a, const void *b)
 	return strcmp(x->nqn, y->nqn);
 }
 
-void registry_release_store(struct media_registry *registry, struct store_entry *entry)
+void registry_release_backing(struct media_registry *registry, struct backing_entry *entry)
 {
-	tdelete(entry, &registry->stores_by_key, store_order);
+	tdelete(entry, &registry->backings_by_key, backing_order);
 	list_remove(&entry->entry.node);
-	ns_store_put(entry->store);
+	ns_backing_put(entry->backing);
 	free(entry->key);
 	free(entry);
 }
@@ -113,8 +113,9 @@ void media_registry_destroy(struct media_registry *registry)
 	if (!registry)
 		return;
 	media_registry_rollback(registry);
-	list_for_each_safe(node, &registry->stores)
-		registry_release_store(registry, list_entry(node, struct store_entry, entry.node));
+	list_for_each_safe(node, &registry->backings)
+		registry_release_backing(registry,
+					 list_entry(node, struct backing_entry, entry.node));
 	list_for_each_safe(node, &registry->lives)
 		registry_release_live(registry, list_entry(node, struct live_entry, entry.node));
 	list_for_each_safe(node, &registry->subsystems)
@@ -161,11 +162,12 @@ static bool is_refused(const struct media_registry *registry, const struct media
 
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
 {
-	list_for_each(node, &registry->stores) {
-		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 
-		if (uuid_equal(ns_live_uuid(ns_store_live(entry->store)), uuid))
-			return ns_store_media(entry->store);
+		if (uuid_equal(ns_live_uuid(ns_backing_live(entry->backing)), uuid))
+			return ns_backing_media(entry->backing);
 	}
 	return NULL;
 }
@@ -185,7 +187,7 @@ bool media_registry_begin(struct media_registry *registry)
 	if (registry->has_begun)
 		return false;
 	registry->has_begun = true;
-	entries_begin(&registry->stores);
+	entries_begin(&registry->backings);
 	entries_begin(&registry->lives);
 	entries_begin(&registry->subsystems);
 	return true;
@@ -327,8 +329,8 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 
 void media_registry_set_unkept(struct media_registry *registry)
 {
-	list_for_each(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
 		memset(&entry->served_uuid, 0, sizeof(entry->served_uuid));
@@ -345,7 +347,7 @@ void media_registry_set_unkept(struct media_registry *registry)
  */
 
 /* A file has the same key wherever its path appears. Memory belongs to one namespace. */
-static char *store_key(const struct media_wish *wish)
+static char *backing_key(const struct media_wish *wish)
 {
 	char *path = config_media_path(wish->spec), *key = NULL, *identity;
 
@@ -369,20 +371,20 @@ const char *registry_key_path(const char *key)
 
 bool registry_finds_path(const struct media_registry *registry, const char *path)
 {
-	struct store_entry wanted;
+	struct backing_entry wanted;
 	bool is_found = true;
 
 	if (asprintf(&wanted.key, "%s%s", FILE_KEY, path) >= 0) {
-		is_found = tfind(&wanted, &registry->stores_by_key, store_order) != NULL;
+		is_found = tfind(&wanted, &registry->backings_by_key, backing_order) != NULL;
 		free(wanted.key);
 	}
 	return is_found;
 }
 
-static int ns_store_make(struct media *taken_media, struct ns_live *live,
-			 struct ns_store **ret_store, struct media_error *ret_error)
+static int ns_backing_make(struct media *taken_media, struct ns_live *live,
+			   struct ns_backing **ret_backing, struct media_error *ret_error)
 {
-	int res = ns_store_create_for(taken_media, live, ret_store);
+	int res = ns_backing_create_for(taken_media, live, ret_backing);
 
 	if (res < 0) {
 		media_undo(taken_media);
@@ -475,11 +477,11 @@ static int wish_open(const struct media_registry *registry, const char *path,
 }
 
 /* Takes ownership of the key. */
-static int store_entry_open(struct media_registry *registry, char *taken_key,
-			    const struct media_wish *wish, struct ns_live *live,
-			    struct store_entry **ret_entry, struct media_error *ret_error)
+static int backing_entry_open(struct media_registry *registry, char *taken_key,
+			      const struct media_wish *wish, struct ns_live *live,
+			      struct backing_entry **ret_entry, struct media_error *ret_error)
 {
-	struct store_entry *entry = calloc(1, sizeof(*entry));
+	struct backing_entry *entry = calloc(1, sizeof(*entry));
 	const char *path = registry_key_path(taken_key);
 	struct media *media;
 	int res = -ENOMEM;
@@ -490,13 +492,13 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = ns_store_make(media, live, &entry->store, ret_error);
+		res = ns_backing_make(media, live, &entry->backing, ret_error);
 	if (res == 0) {
-		res = registry_entry_add(&entry->entry, &registry->stores, &registry->stores_by_key,
-					 store_order);
+		res = registry_entry_add(&entry->entry, &registry->backings,
+					 &registry->backings_by_key, backing_order);
 		if (res < 0) {
 			media_undo(media);
-			ns_store_put(entry->store); /* closes the medium too */
+			ns_backing_put(entry->backing); /* closes the medium too */
 			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		}
 	}
@@ -509,23 +511,24 @@ static int store_entry_open(struct media_registry *registry, char *taken_key,
 	return 0;
 }
 
-static bool store_is_as_wished(const struct media_registry *registry, const struct ns_store *store,
-			       const struct media_wish *wish, const struct ns_live *live)
+static bool backing_is_as_wished(const struct media_registry *registry,
+				 const struct ns_backing *backing, const struct media_wish *wish,
+				 const struct ns_live *live)
 {
-	if (store && uuid_equal(&registry->retry, wish->uuid) &&
-	    (medium_has_failed(ns_store_media(store)) ||
-	     is_refused(registry, ns_store_media(store))))
+	if (backing && uuid_equal(&registry->retry, wish->uuid) &&
+	    (medium_has_failed(ns_backing_media(backing)) ||
+	     is_refused(registry, ns_backing_media(backing))))
 		return false;
-	return store && ns_store_live(store) == live &&
-	       media_is_current(ns_store_media(store), wish->spec);
+	return backing && ns_backing_live(backing) == live &&
+	       media_is_current(ns_backing_media(backing), wish->spec);
 }
 
-/* Opens a medium as wished, beside the one of the entry's store. */
-static int store_reopen(const struct media_registry *registry, struct store_entry *entry,
-			const struct media_wish *wish, struct media **ret_media,
-			struct media_error *ret_error)
+/* Opens a medium as wished, beside the one of the entry's backing. */
+static int backing_reopen(const struct media_registry *registry, struct backing_entry *entry,
+			  const struct media_wish *wish, struct media **ret_media,
+			  struct media_error *ret_error)
 {
-	struct media *before = ns_store_media(entry->store);
+	struct media *before = ns_backing_media(entry->backing);
 	const char *path = registry_key_path(entry->key);
 	bool is_asked = uuid_equal(&registry->retry, wish->uuid);
 	bool is_recreated = is_asked && registry->is_recreated;
@@ -546,27 +549,27 @@ static int store_reopen(const struct media_registry *registry, struct store_entr
 	return medium_retry(wish, before, is_recreated, ret_media, ret_error);
 }
 
-/* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
-static int store_choose(const struct media_registry *registry, struct store_entry *entry,
-			const struct media_wish *wish, struct ns_live *live,
-			struct ns_store **ret_store, struct media_error *ret_error)
+/* Finds the entry's backing that is as wished. If none is, opens one beside the present one. */
+static int backing_choose(const struct media_registry *registry, struct backing_entry *entry,
+			  const struct media_wish *wish, struct ns_live *live,
+			  struct ns_backing **ret_backing, struct media_error *ret_error)
 {
 	struct media *media;
 	int res;
 
-	if ((media_member(ns_store_media(entry->store)) >= 0) != wish->is_clustered) {
+	if ((media_member(ns_backing_media(entry->backing)) >= 0) != wish->is_clustered) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
 			 "it is open %s the other members of the cluster; restart the target to "
 			 "change that",
 			 wish->is_clustered ? "without" : "together with");
 		return -EBUSY;
 	}
-	if (store_is_as_wished(registry, entry->store, wish, live)) {
-		*ret_store = entry->store;
+	if (backing_is_as_wished(registry, entry->backing, wish, live)) {
+		*ret_backing = entry->backing;
 		return 0;
 	}
-	if (store_is_as_wished(registry, entry->next, wish, live)) {
-		*ret_store = entry->next;
+	if (backing_is_as_wished(registry, entry->next, wish, live)) {
+		*ret_backing = entry->next;
 		return 0;
 	}
 	if (entry->next) {
@@ -574,7 +577,7 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 			 "another change of it is under way; try again");
 		return -EBUSY;
 	}
-	res = store_reopen(registry, entry, wish, &media, ret_error);
+	res = backing_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
 		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
@@ -585,37 +588,39 @@ static int store_choose(const struct media_registry *registry, struct store_entr
 		}
 	}
 	if (res == 0)
-		res = ns_store_make(media, live, &entry->next, ret_error);
+		res = ns_backing_make(media, live, &entry->next, ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;
 	}
-	*ret_store = entry->next;
+	*ret_backing = entry->next;
 	return 0;
 }
 
-static void store_measure(struct ns_store *store)
+static void backing_measure(struct ns_backing *backing)
 {
-	ns_live_set_used_bytes(ns_store_live(store), media_used_bytes(ns_store_media(store)));
+	ns_live_set_used_bytes(ns_backing_live(backing),
+			       media_used_bytes(ns_backing_media(backing)));
 }
 
 void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 {
-	list_for_each(node, &registry->stores) {
-		struct ns_store *store = list_entry(node, struct store_entry, entry.node)->store;
+	list_for_each(node, &registry->backings) {
+		struct ns_backing *backing =
+			list_entry(node, struct backing_entry, entry.node)->backing;
 		struct media_error problem; /* unused: a problem is logged when first seen */
 
-		store_measure(store);
-		(void)media_problem(ns_store_media(store), &problem);
-		ns_live_look_space(ns_store_live(store), now_ns);
+		backing_measure(backing);
+		(void)media_problem(ns_backing_media(backing), &problem);
+		ns_live_look_space(ns_backing_live(backing), now_ns);
 	}
 }
 
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
-		       struct ns_store **ret_store, struct media_error *ret_error)
+		       struct ns_backing **ret_backing, struct media_error *ret_error)
 {
-	struct store_entry wanted = {.key = store_key(wish)};
-	struct store_entry **node, *found;
+	struct backing_entry wanted = {.key = backing_key(wish)};
+	struct backing_entry **node, *found;
 	struct ns_live *live;
 	int res;
 
@@ -627,30 +632,30 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 		free(wanted.key);
 		return res;
 	}
-	node = tfind(&wanted, &registry->stores_by_key, store_order);
+	node = tfind(&wanted, &registry->backings_by_key, backing_order);
 	found = node ? *node : NULL;
 	if (found) {
 		free(wanted.key);
-		res = store_choose(registry, found, wish, live, ret_store, ret_error);
+		res = backing_choose(registry, found, wish, live, ret_backing, ret_error);
 	} else {
-		res = store_entry_open(registry, wanted.key, wish, live, &found, ret_error);
+		res = backing_entry_open(registry, wanted.key, wish, live, &found, ret_error);
 		if (res == 0)
-			*ret_store = found->store;
+			*ret_backing = found->backing;
 	}
 	if (res < 0)
 		return res;
 	found->is_withheld &= found->entry.is_used;
 	found->entry.is_used = true;
-	store_measure(*ret_store);
-	ns_store_get(*ret_store);
+	backing_measure(*ret_backing);
+	ns_backing_get(*ret_backing);
 	return 0;
 }
 
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish)
 {
-	struct store_entry wanted = {.key = store_key(wish)};
-	struct store_entry **node =
-		wanted.key ? tfind(&wanted, &registry->stores_by_key, store_order) : NULL;
+	struct backing_entry wanted = {.key = backing_key(wish)};
+	struct backing_entry **node =
+		wanted.key ? tfind(&wanted, &registry->backings_by_key, backing_order) : NULL;
 
 	if (node)
 		(*node)->is_withheld = true;
@@ -666,13 +671,13 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	if (!media)
 		return -ENOMEM;
-	list_for_each(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		if (entry->next)
-			media[count++] = ns_store_media(entry->next);
+			media[count++] = ns_backing_media(entry->next);
 		else if (entry->entry.is_new)
-			media[count++] = ns_store_media(entry->store);
+			media[count++] = ns_backing_media(entry->backing);
 	}
 	res = media_sync(media, count, ret_error);
 	registry_note_losses(registry);
@@ -684,7 +689,7 @@ unsigned media_registry_count(const struct media_registry *registry)
 {
 	unsigned count = 0;
 
-	list_for_each(node, &registry->stores)
+	list_for_each(node, &registry->backings)
 		count++;
 	return count;
 }

@@ -64,19 +64,19 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 }
 
 /*
- * The file that the namespace of this store has when it leaves. A withheld namespace was never
+ * The file that the namespace of this entry has when it leaves. A withheld namespace was never
  * served from the open file: its file is the one that was served last, or, if that is unknown, any
  * file at the path. The caller frees *ret_path; NULL: no memory.
  */
-static void leaving_file(const struct media_registry *registry, const struct store_entry *entry,
+static void leaving_file(const struct media_registry *registry, const struct backing_entry *entry,
 			 struct media_record *ret_record, char **ret_path)
 {
-	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
 	const char *path = registry_key_path(entry->key);
 	struct media_record open = {0};
 
 	*ret_record = (struct media_record){0};
-	(void)media_get_record(ns_store_media(entry->store), &open);
+	(void)media_get_record(ns_backing_media(entry->backing), &open);
 	if (entry->is_withheld &&
 	    media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
 		return;
@@ -88,11 +88,11 @@ static void leaving_file(const struct media_registry *registry, const struct sto
 						    .is_block_device = open.is_block_device};
 }
 
-/* Called when the store leaves, or serves a namespace that it did not serve before. */
-static void store_note_owner(struct media_registry *registry, const struct store_entry *entry)
+/* Called when the entry's backing leaves, or serves a namespace that it did not serve before. */
+static void backing_note_owner(struct media_registry *registry, const struct backing_entry *entry)
 {
-	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
-	const struct media *media = ns_store_media(entry->store);
+	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
+	const struct media *media = ns_backing_media(entry->backing);
 	const char *path = registry_key_path(entry->key);
 	struct media_record record = {0};
 	struct live_entry *live;
@@ -195,8 +195,9 @@ static void expected_note(void *arg, const struct media_expected *expected)
  */
 void media_registry_note_leaving(struct media_registry *registry)
 {
-	list_for_each(node, &registry->stores) {
-		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 		const char *path = registry_key_path(entry->key);
 		struct media_record record = {0};
 		struct removed_ns about;
@@ -205,7 +206,7 @@ void media_registry_note_leaving(struct media_registry *registry)
 
 		if (entry->entry.is_used || !path)
 			continue;
-		live = registry_find_live(registry, ns_live_uuid(ns_store_live(entry->store)));
+		live = registry_find_live(registry, ns_live_uuid(ns_backing_live(entry->backing)));
 		if (!live || live->entry.is_used)
 			continue;
 		leaving_file(registry, entry, &record, &left);
@@ -294,10 +295,10 @@ static void expected_forget(void *arg, const struct media_expected *expected)
 }
 
 /* Records what hosts may use through this member as served last under the UUID. */
-static void served_keep(struct media_registry *registry, struct store_entry *entry)
+static void served_keep(struct media_registry *registry, struct backing_entry *entry)
 {
-	const struct media *media = ns_store_media(entry->store);
-	const struct uuid *uuid = ns_live_uuid(ns_store_live(entry->store));
+	const struct media *media = ns_backing_media(entry->backing);
+	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
 	struct media_record now = {0};
 
 	if (!registry->keeper.keep || media_member(media) < 0 || media_is_lost(media))
@@ -325,34 +326,34 @@ void media_registry_commit(struct media_registry *registry)
 		return;
 	registry->has_begun = false;
 	registry->has_started = true;
-	list_for_each_safe(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each_safe(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		bool is_changed = entry->entry.is_new || !entry->entry.is_used || entry->next;
 
 		if (entry->next) {
-			ns_store_put(entry->store);
-			entry->store = entry->next;
+			ns_backing_put(entry->backing);
+			entry->backing = entry->next;
 			entry->next = NULL;
 		}
 		if (is_changed && registry_key_path(entry->key))
-			store_note_owner(registry, entry);
+			backing_note_owner(registry, entry);
 		/* The record of an empty file names its owner until the document does, and no
 		 * longer: with a later UUID the file would look like an unfinished recreate. A file
 		 * that other members refuse is not the one that was served last. */
 		if (registry_key_path(entry->key) && !(entry->entry.is_used && entry->is_withheld))
 			media_record_keep(&registry->keeper, registry_key_path(entry->key),
-					  entry->entry.is_used ? ns_store_media(entry->store)
+					  entry->entry.is_used ? ns_backing_media(entry->backing)
 							       : NULL,
 					  registry->is_unkept && entry->kept.is_given_up
-						  ? ns_live_uuid(ns_store_live(entry->store))
+						  ? ns_live_uuid(ns_backing_live(entry->backing))
 						  : NULL,
 					  &entry->kept);
 		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_withheld)
 			served_keep(registry, entry);
 		entry->is_given_up = false;
 		if (!entry->entry.is_used)
-			registry_release_store(registry, entry);
+			registry_release_backing(registry, entry);
 	}
 	media_records_each(registry->records, expected_forget, registry);
 	lives_commit(registry);
@@ -368,10 +369,10 @@ void media_registry_commit_unkept(struct media_registry *registry)
 }
 
 /* The kernel reports the loss only once, and not to the next process, so the loss is kept now. */
-static void store_note_loss(struct media_registry *registry, const struct ns_store *store)
+static void backing_note_loss(struct media_registry *registry, const struct ns_backing *backing)
 {
-	const struct media *media = ns_store_media(store);
-	struct ns_live *live = ns_store_live(store);
+	const struct media *media = ns_backing_media(backing);
+	struct ns_live *live = ns_backing_live(backing);
 	uint64_t loss = media_loss(media);
 
 	if (loss == 0 || loss == ns_live_loss_noted(live))
@@ -387,22 +388,23 @@ static void store_note_loss(struct media_registry *registry, const struct ns_sto
 
 void registry_note_losses(struct media_registry *registry)
 {
-	list_for_each(node, &registry->stores) {
-		const struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each(node, &registry->backings) {
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 
-		store_note_loss(registry, entry->store);
+		backing_note_loss(registry, entry->backing);
 		if (entry->next)
-			store_note_loss(registry, entry->next);
+			backing_note_loss(registry, entry->next);
 	}
 }
 
 /* After media_undo: the path leads to no empty file any more. */
-static void entry_take_back(struct media_registry *registry, struct store_entry *entry)
+static void entry_take_back(struct media_registry *registry, struct backing_entry *entry)
 {
 	struct media_record record;
 
 	entry->is_given_up = entry->kept.is_given_up = false;
-	if (media_get_record(ns_store_media(entry->store), &record))
+	if (media_get_record(ns_backing_media(entry->backing), &record))
 		media_record_take_back(&registry->keeper, registry_key_path(entry->key), &record);
 }
 
@@ -411,21 +413,21 @@ void media_registry_rollback(struct media_registry *registry)
 	if (!registry->has_begun)
 		return;
 	registry->has_begun = false;
-	list_for_each_safe(node, &registry->stores) {
-		struct store_entry *entry = list_entry(node, struct store_entry, entry.node);
+	list_for_each_safe(node, &registry->backings) {
+		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		if (entry->next) {
-			media_undo(ns_store_media(entry->next));
-			store_note_loss(registry, entry->next);
-			ns_store_put(entry->next);
+			media_undo(ns_backing_media(entry->next));
+			backing_note_loss(registry, entry->next);
+			ns_backing_put(entry->next);
 			entry->next = NULL;
 		}
 		if (entry->is_given_up)
 			entry_take_back(registry, entry);
 		if (entry->entry.is_new) {
-			media_undo(ns_store_media(entry->store));
-			store_note_loss(registry, entry->store);
-			registry_release_store(registry, entry);
+			media_undo(ns_backing_media(entry->backing));
+			backing_note_loss(registry, entry->backing);
+			registry_release_backing(registry, entry);
 		}
 	}
 	registry_note_losses(registry);

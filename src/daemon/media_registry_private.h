@@ -21,13 +21,13 @@ struct registry_entry {
 	bool is_used; /* asked for in this transaction */
 };
 
-struct store_entry {
+struct backing_entry {
 	struct registry_entry entry;
 	char *key;
-	struct ns_store *store; /* a counted reference */
-	struct ns_store *
-		next; /* a counted reference; replaces `store` at the commit. NULL: `store` stays */
-	struct media_record kept; /* the record in the state store; size 0: none */
+	struct ns_backing *backing; /* a counted reference */
+	struct ns_backing *next;    /* a counted reference; replaces `backing` at the commit. NULL:
+				       `backing` stays */
+	struct media_record kept;   /* the record in the state store; size 0: none */
 	/* In this transaction: the medium is lost, and an empty file replaces it. */
 	bool is_given_up;
 	/* In this transaction: no host may use the namespace. */
@@ -61,8 +61,8 @@ struct mark {
 };
 
 struct media_registry {
-	struct list stores, lives, subsystems;
-	void *stores_by_key, *lives_by_uuid,
+	struct list backings, lives, subsystems;
+	void *backings_by_key, *lives_by_uuid,
 		*subsystems_by_nqn;    /* roots of tsearch over the lists */
 	struct media_records *records; /* files that the start expects */
 	struct removed_list *removed;  /* removed namespaces that may come back */
@@ -80,7 +80,7 @@ struct media_registry {
 };
 
 /* Each removes the entry from its list and tree, and puts its references. */
-void registry_release_store(struct media_registry *registry, struct store_entry *entry);
+void registry_release_backing(struct media_registry *registry, struct backing_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
 /* Opening, growing or taking back may have found that the kernel lost writes of hosts. Draws new
@@ -91,7 +91,7 @@ struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);
 /* Whether a medium of this path is open; true without memory. */
 bool registry_finds_path(const struct media_registry *registry, const char *path);
-/* The path in the key of a store; NULL: the store is not a file. */
+/* The path in the key of a backing; NULL: its medium is not a file. */
 const char *registry_key_path(const char *key);
 
 #endif

@@ -66,19 +66,19 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		.member = builder->member,
 		.must_not_wait = media_registry_has_started(builder->registry),
 	};
-	struct ns_store *store;
+	struct ns_backing *backing;
 	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
 
 	if (res == 0)
 		res = label_copy(builder->snapshot, wanted->label, &ns->label);
 	if (res == 0)
-		res = media_registry_get(builder->registry, &wish, &store, error);
+		res = media_registry_get(builder->registry, &wish, &backing, error);
 	if (res < 0)
 		return res;
 	config_object_serve(&config_ns_object, wanted, ns);
 	ns->is_read_only |= wanted->write_protect != NS_WRITE_PROTECT_NONE;
 	ns->is_formatting = media_registry_is_formatting(builder->registry, &wanted->uuid);
-	ns_bind(ns, store);
+	ns_bind(ns, backing);
 	if (wanted->is_clustered && !media_is_lost(ns->media) &&
 	    media_registry_peers(builder->registry))
 		ns->is_withheld = !peers_may_serve(media_registry_peers(builder->registry), ns);

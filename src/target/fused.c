@@ -353,7 +353,7 @@ static nvme_status fused_second_prepare(struct slot *slot)
 	}
 	status = command_prepare_alone(slot);
 	/* A change of the configuration between the two commands gave the NSID another medium. */
-	if (nvme_status_is_ok(status) && slot->ns->store != first->ns->store)
+	if (nvme_status_is_ok(status) && slot->ns->backing != first->ns->backing)
 		status = NVME_SC_FUSED_FAIL;
 	if (!nvme_status_is_ok(status)) {
 		fused_fail(first, NVME_SC_FUSED_FAIL);

@@ -171,7 +171,7 @@ bool slot_is_up_to_date(const struct slot *slot)
 	const struct queue *queue = slot->queue;
 	const struct ns *ns = queue_find_ns(queue, le32_get(slot->sqe.nsid));
 
-	return ns && ns->store == slot->ns->store && ns->block_shift == slot->ns->block_shift &&
+	return ns && ns->backing == slot->ns->backing && ns->block_shift == slot->ns->block_shift &&
 	       ns->is_read_only == slot->ns->is_read_only &&
 	       nvme_status_is_ok(io_check_path(queue, ns));
 }
@@ -328,7 +328,7 @@ static bool slot_leave_mapped(struct slot *slot)
 
 	/* A response only needs the memory: a read that had to be stopped was cut off. Data still
 	 * to be received needs the right to write as well. */
-	if (!ns || ns->store != slot->ns->store ||
+	if (!ns || ns->backing != slot->ns->backing ||
 	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
 		return false;
 	slot->snapshot = local->snapshot;

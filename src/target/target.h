@@ -17,7 +17,7 @@
 #include "base/uuid.h"
 #include "media/media.h"
 #include "ns/keeper.h"
-#include "ns/ns_store.h"
+#include "ns/ns_backing.h"
 #include "reactor/reactor.h"
 #include "wire/identify.h"
 #include "wire/log_page.h"
@@ -88,8 +88,8 @@ struct ns {
 	uint64_t block_count;
 	uint8_t *mapped;            /* the whole medium when it is in memory, else NULL */
 	struct ns_local *locals;    /* of the live state, one per reactor */
-	struct media *media;        /* owned by store */
-	struct ns_store *store;     /* holds a reference */
+	struct media *media;        /* owned by backing */
+	struct ns_backing *backing; /* holds a reference */
 	uint32_t ana_group;         /* from 1 */
 	bool is_read_only;          /* by configuration, by protection, or the medium is */
 	bool is_formatting;         /* Format NVM under way: no I/O */
@@ -115,9 +115,9 @@ struct ns {
 /* Allocates a zeroed array that begins a cache line. The caller frees it with free(). NULL when out
  * of memory. */
 struct ns *ns_array_create(unsigned count);
-/* Takes over the store and fills in the fields that follow from it. The caller fills in the
+/* Takes over the backing and fills in the fields that follow from it. The caller fills in the
  * rest. */
-void ns_bind(struct ns *ns, struct ns_store *taken_store);
+void ns_bind(struct ns *ns, struct ns_backing *taken_backing);
 
 /*
  * What a host may change of state that hosts share. Reading, writing and reservations need no
@@ -259,7 +259,7 @@ struct snapshot {
 /* An empty snapshot with default limits. NULL when out of memory. */
 struct snapshot *snapshot_create(void);
 /* For snapshots never applied. Frees the snapshot and everything it owns, and drops its references
- * to stores. */
+ * to backings. */
 void snapshot_destroy(struct snapshot *snapshot);
 const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn);
 const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id);

@@ -100,7 +100,7 @@ void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *re
 struct mworld_ns {
 	struct probe *probe; /* of the first target */
 	struct probe *second_probe;
-	struct ns_store *stores[MWORLD_TARGETS];
+	struct ns_backing *backings[MWORLD_TARGETS];
 	bool is_absent;
 	bool is_other;      /* on the second target it has another UUID */
 	unsigned life;      /* number of namespaces that had its NSID before: part of the UUID */

@@ -464,7 +464,7 @@ void world_die(struct world *world)
 
 		ns->traits = *ns->media;
 		ns->media = &ns->traits;
-		ns->store = NULL;
+		ns->backing = NULL;
 		ns->settled_at = MODEL_NEVER;
 	}
 }

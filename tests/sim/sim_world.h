@@ -84,7 +84,7 @@ enum world_medium {
 struct world_ns {
 	uint32_t nsid;
 	enum world_medium kind;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct media *media;
 	struct sim_disk *disk; /* of WORLD_MEDIUM_SIM if the target is a process; else NULL */
 	struct media traits;   /* copy that media points to while the target is down */
@@ -298,8 +298,8 @@ struct snapshot *world_snapshot_build(struct world *world);
 void world_changes_choose(struct world *world, uint64_t seed);
 struct keeper world_keeper(struct world *world);
 void world_kept_free(struct world *world);
-/* Creates the store and restores what was kept of the namespace. */
-struct ns_store *world_store_create(struct world *world, const struct world_ns *ns);
+/* Creates the backing and restores what was kept of the namespace. */
+struct ns_backing *world_backing_create(struct world *world, const struct world_ns *ns);
 /* The target has ended: drops the live state of namespaces except what was kept. */
 void world_ns_restart(struct world *world);
 /* Chooses a change for the next snapshot. False: none was due. */
