@@ -10,9 +10,9 @@
 
 #include "ns/reservation.h"
 #include "wire/copy.h"
-#include "wire/event_log.h"
 #include "wire/io_cmd.h"
 #include "wire/ns_manage.h"
+#include "wire/persistent_event.h"
 
 #include <stdlib.h>
 #include <string.h>
