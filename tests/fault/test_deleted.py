@@ -22,8 +22,8 @@ NQN = store_world.DEFAULT_NQN
 SUB = '/v1/subsystems/' + quoted(NQN)
 BLOCK = 4096
 DELETED = 'was deleted, or replaced by another'
-ANOTHER = 'another file than the one that was served last'
-GONE = 'deleted, moved or replaced while it is in use'
+ANOTHER = 'not the one that was served last under this name'
+GONE = 'deleted, moved or replaced while in use'
 
 
 def problems(world, severity):
