@@ -48,10 +48,11 @@ static void store_not_flushed(struct media_registry *registry, const struct ns_s
 
 	log_error("control",
 		  "%s: the flush of the removed namespace failed (%s): acknowledged writes may be "
-		  "lost; its hosts are told if it comes back",
+		  "lost; its hosts are notified if the namespace comes back",
 		  media->spec, why);
 	if (ns_live_note_loss(ns_store_live(store), media_loss(media), &registry->keeper) < 0)
-		log_error("control", "%s: that could not be kept", media->spec);
+		log_error("control", "%s: cannot save that acknowledged writes may be lost",
+			  media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);
 }
@@ -105,7 +106,7 @@ static void on_limit(struct reactor_timer *timer)
 
 		if (!at->store)
 			continue;
-		store_not_flushed(leaving->registry, at->store, "it takes too long");
+		store_not_flushed(leaving->registry, at->store, "timed out");
 		if (i >= leaving->next) {
 			ns_store_put(at->store);
 			at->store = NULL;
@@ -159,7 +160,7 @@ void leaving_flush(struct media_registry *registry, struct reactor *control,
 				list_entry(node, struct store_entry, entry.node);
 
 			if (store_leaves(entry))
-				store_not_flushed(registry, entry->store, "no memory");
+				store_not_flushed(registry, entry->store, "out of memory");
 		}
 		done(arg);
 		return;

@@ -135,7 +135,7 @@ def second_commit_fails(t):
     world = World()
     protect = ('PATCH', '/v1/subsystems/%s/namespaces/1' % store_world.quoted(store_world.DEFAULT_NQN),
                {'write_protect': 'permanent'})
-    words = 'could not be saved; the next change tries again'
+    words = 'cannot save permanent write protection'
     try:
         world.start()
         for writes in range(200):
