@@ -69,7 +69,7 @@ def deleted_image(t, what, do):
             t.ok(status == 409 and 'weft copy' in str(answer), what + ': %s is refused, with the remedy' % action,
                  why='%s %s' % (status, answer))
         world.stop()
-        t.ok('what was written to it is gone' in world.log(), what + ': the end says that the data are gone',
+        t.ok('its data are lost' in world.log(), what + ': the end says that the data are lost',
              why=world.log())
         if started(t, world, what + ', again'):
             texts = problems(world, 'error')
