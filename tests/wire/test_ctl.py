@@ -87,7 +87,7 @@ def shows(t, ctl, tgt):
     t.eq(ctl.json('ana', 'list')['groups'], [{'group': 1, 'state': 'optimized', 'port': 1}],
          'the same')
     t.eq(ctl.good('connections', 'connections'), 'no host is connected\n', 'none')
-    t.eq(ctl.good('peers', 'peers'), 'no other member: there is no cluster\n', 'none')
+    t.eq(ctl.good('peers', 'peers'), 'no other member: the target is not in a cluster\n', 'none')
     t.eq(ctl.good('reservations', 'reservations'), 'no host is registered\n', 'none')
     t.eq(ctl.json('reservations'), {'reservations': []}, 'none, as JSON')
     with tgt.host() as host:
