@@ -89,7 +89,7 @@ void api_reservation_delete(struct api_call *call)
 	struct daemon_facts facts;
 
 	if (!ns) {
-		api_fail(call, 404, "there is no namespace %u of a subsystem %.223s", call->number,
+		api_fail(call, 404, "there is no namespace %u in subsystem %.223s", call->number,
 			 call->params[0]);
 		return;
 	}

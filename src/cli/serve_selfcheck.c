@@ -146,7 +146,7 @@ static bool random_reads(struct selfcheck *check)
 	if (!phase_run(check, &options, "random reads"))
 		return false;
 	if (result->reads.ios == 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: no read came back\n");
+		fprintf(stderr, "SELF-CHECK FAILED: no read completed\n");
 		return false;
 	}
 	seconds = (double)result->elapsed_ns / NS_PER_S;
@@ -203,7 +203,7 @@ static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 	const struct port *port;
 
 	if (res < 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: cannot set it up: %s\n", strerror(-res));
+		fprintf(stderr, "SELF-CHECK FAILED: cannot set up the check: %s\n", strerror(-res));
 		check->done(daemon, false, check->done_arg);
 		return;
 	}
@@ -226,7 +226,7 @@ void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
 	check->done = done;
 	check->done_arg = arg;
 	if (!port) {
-		fprintf(stderr, "SELF-CHECK FAILED: there is no port to check over\n");
+		fprintf(stderr, "SELF-CHECK FAILED: the configuration has no port\n");
 		done(daemon, false, arg);
 		return;
 	}

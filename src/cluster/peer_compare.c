@@ -312,12 +312,11 @@ static void differ_text(const struct peers *peers, const struct peer_file *file,
 	file_text(&file->identity, ours);
 	if (entry)
 		file_text(&entry->file, theirs);
-	snprintf(
-		problem->text, sizeof(problem->text),
-		"member %s and member %s have different files under one name and UUID (%s: %s; %s: "
-		"%s), or the locks of one are not seen by the other; %s",
-		peers->config.name, peers->config.peers[peer].name, peers->config.name, ours,
-		peers->config.peers[peer].name, theirs, end);
+	snprintf(problem->text, sizeof(problem->text),
+		 "member %s and member %s have different files for the same name and UUID (%s: %s; "
+		 "%s: %s), or cannot see each other's locks; %s",
+		 peers->config.name, peers->config.peers[peer].name, peers->config.name, ours,
+		 peers->config.peers[peer].name, theirs, end);
 }
 
 static bool is_served_by(const struct peers *peers, const struct peer_file *file, unsigned peer)
@@ -338,39 +337,40 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 
 	problem->is_error = file->withhold != PEER_WITHHOLD_PENDING;
 	if (file->withhold == PEER_WITHHOLD_PENDING)
-		snprintf(problem->text, sizeof(problem->text),
-			 "it is being compared with member %s, and inaccessible here until then",
-			 other);
+		snprintf(
+			problem->text, sizeof(problem->text),
+			"inaccessible through this member until the comparison with member %s ends",
+			other);
 	else if (file->withhold == PEER_WITHHOLD_FILE)
-		differ_text(
-			peers, file, file->withhold_peer,
-			"it is inaccessible here: what only the other member has open is lost when "
-			"it ends, so copy that first (weft copy); put the right file in place and "
-			"run `weft ctl namespace recheck` on the member with the wrong one",
-			problem);
+		differ_text(peers, file, file->withhold_peer,
+			    "the namespace is inaccessible through this member. A file that only "
+			    "the other member has open is lost when that member ends: copy its "
+			    "data first (weft copy). Then put the right file in place and run "
+			    "`weft ctl namespace recheck` on the member with the wrong file",
+			    problem);
 	else if (file->withhold == PEER_WITHHOLD_UNASKED && !file->is_another)
-		snprintf(
-			problem->text, sizeof(problem->text),
-			"the file that this member had under the UUID was refused, because member "
-			"%s had another one. Which one this is cannot be told: member %s cannot be "
-			"asked or has none; it is inaccessible here until member %s has this file "
-			"too. Should that one be gone for good, and this file be the right one: "
-			"`weft ctl namespace recheck`",
-			other, other, other);
+		snprintf(problem->text, sizeof(problem->text),
+			 "the file that this member had under the UUID was refused, because member "
+			 "%s had another one. Whether the present file is the refused one is "
+			 "unknown: member %s cannot be asked or has no file. The namespace is "
+			 "inaccessible through this member until member %s has the present file "
+			 "too. If the other member's file is gone for good and the present file is "
+			 "the right one, run `weft ctl namespace recheck`",
+			 other, other, other);
 	else if (file->withhold == PEER_WITHHOLD_UNASKED)
-		snprintf(
-			problem->text, sizeof(problem->text),
-			"another file than the one that was served last has this name, and member "
-			"%s, which may serve that one still, cannot be asked or has neither; it is "
-			"inaccessible here until member %s has this file too. Should that one be "
-			"gone for good, and this file be the right one: `weft ctl namespace "
-			"recheck`",
-			other, other);
+		snprintf(problem->text, sizeof(problem->text),
+			 "the file is not the one that was served last under this name, and member "
+			 "%s, which may still serve that one, cannot be asked or has neither file. "
+			 "The namespace is inaccessible through this member until member %s has "
+			 "the present file too. If the former file is gone for good and the "
+			 "present file is the right one, run `weft ctl namespace recheck`",
+			 other, other);
 	else
 		snprintf(problem->text, sizeof(problem->text),
 			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "
-			 "%llu in blocks of %u; it is inaccessible here until both are the same: "
-			 "change the size or block size on the other member too",
+			 "%llu in blocks of %u; the namespace is inaccessible through this member "
+			 "until both are equal: change the size or block size on the other member "
+			 "too",
 			 peers->config.name, (unsigned long long)candidate->size_bytes,
 			 candidate->block_bytes, other,
 			 (unsigned long long)(entry ? entry->size_bytes : 0),
@@ -397,9 +397,11 @@ bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_proble
 			continue;
 		differ_text(peers, file, i,
 			    is_served_by(peers, file, i)
-				    ? "both serve it, until the one that began later gives way"
-				    : "it is not served there: put the right file in place on the "
-				      "other member, then `weft ctl namespace recheck` there",
+				    ? "both members serve the namespace until the one that started "
+				      "later gives way"
+				    : "the other member does not serve its file: put the right "
+				      "file in place there, then run `weft ctl namespace recheck` "
+				      "on that member",
 			    ret_problem);
 		return true;
 	}

@@ -63,8 +63,8 @@ static struct peer_file *peer_file_add(struct peers *peers, const struct ns *ns)
 
 	if (fd < 0) {
 		log_warn("control",
-			 "%s: the locks of other members cannot be watched, so no member that "
-			 "shares it can be fenced",
+			 "%s: cannot watch the locks of other members, so members that share this "
+			 "file cannot be fenced",
 			 ns->media->spec);
 		free(file);
 		return NULL;
@@ -97,9 +97,8 @@ void peers_watch_removed(struct peers *peers, const struct uuid *uuid, int taken
 	struct peer_file *file = calloc(1, sizeof(*file));
 
 	if (!file) {
-		log_warn("control",
-			 "no memory to watch the file of a removed namespace: a write of "
-			 "another member to it may come late");
+		log_warn("control", "out of memory for watching the file of a removed namespace: "
+				    "another member's write to the file may land late");
 		member_lock_unwatch(taken_watch_fd);
 		return;
 	}
@@ -271,7 +270,8 @@ static void table_make(struct peers *peers, const struct snapshot *now, const st
 		if (is_in_force)
 			told_make(peers, table);
 	} else {
-		log_warn("control", "no memory to know the shared files: no member can be fenced");
+		log_warn("control",
+			 "out of memory for the list of shared files: no member can be fenced");
 	}
 	table_publish(peers, table);
 }

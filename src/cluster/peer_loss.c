@@ -68,8 +68,8 @@ static void heard_recall(const struct peers *peers, struct peer_file *file)
 		heard_take(peers, file, text);
 	} else if (res != -ENOENT) {
 		log_error("control",
-			  "%s: which lost writes other members have told of cannot be read: %s",
-			  key, strerror(-res));
+			  "%s: cannot read which lost writes other members have reported: %s", key,
+			  strerror(-res));
 	}
 	free(value);
 }
@@ -92,11 +92,10 @@ static void heard_keep(const struct peers *peers, const struct peer_file *file)
 	uuid_format(&file->uuid, key);
 	res = keeper->keep(keeper->arg, HEARD_KIND, key, text, strlen(text));
 	if (res < 0)
-		log_limited(
-			LOG_LEVEL_ERROR, "control",
-			"%s: that hosts were told of lost writes could not be kept: %s; after a "
-			"restart they are told again",
-			key, strerror(-res));
+		log_limited(LOG_LEVEL_ERROR, "control",
+			    "%s: cannot save that hosts were notified of lost writes: %s; after a "
+			    "restart they are notified again",
+			    key, strerror(-res));
 }
 
 /* ---- marks of peers -------------------------------------------------------------------------- */
@@ -132,14 +131,14 @@ static bool loss_draw(struct peers *peers, const struct uuid *uuid, const char *
 	int res = ns_live_hear_loss(live, uuid, &peers->keeper);
 
 	uuid_format(uuid, text);
-	log_limited(
-		LOG_LEVEL_WARN, "control",
-		"%s: member %s %s: acknowledged writes may be lost, and hosts are told here, too",
-		text, peer, why);
+	log_limited(LOG_LEVEL_WARN, "control",
+		    "%s: member %s %s: acknowledged writes may be lost; hosts of this member are "
+		    "notified too",
+		    text, peer, why);
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "%s: that could not be kept: %s; a restart forgets it until member %s "
-			    "is linked again",
+			    "%s: cannot save the loss of writes: %s; a restart forgets the loss "
+			    "until member %s is linked again",
 			    text, strerror(-res), peer);
 	if (live && peers->target)
 		target_tell_loss(peers->target, live);
@@ -178,7 +177,7 @@ void peer_loss_hear(struct peers *peers, struct peer_file *file)
 		if (loss == file->heard[i])
 			continue;
 		is_kept = loss_draw(peers, &file->uuid, peers->config.peers[i].name,
-				    "could not flush it");
+				    "could not flush the namespace");
 		loss_heard(peers, &file->uuid, i, loss);
 		if (is_kept)
 			heard_keep(peers, file);
@@ -231,7 +230,7 @@ void peer_loss_told(struct peers *peers, unsigned peer)
 				   is_open ? boot_id : NULL, is_open ? sizeof(*boot_id) : 0);
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "that member %s %s on this machine could not be kept: %s",
+			    "cannot save that member %s %s on this machine: %s",
 			    peers->config.peers[peer].name, is_open ? "runs" : "has ended",
 			    strerror(-res));
 	else
@@ -246,9 +245,9 @@ void peer_loss_ask(struct peers *peers, struct peer_file *file, const struct med
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		if (peer_told_of(peers, i) || !near_is_open(peers, i))
 			continue;
-		(void)loss_draw(peers, &file->uuid, peers->config.peers[i].name,
-				"has not ended in order, and cannot be asked whether a flush has "
-				"failed");
+		(void)loss_draw(
+			peers, &file->uuid, peers->config.peers[i].name,
+			"ended without a shutdown, and cannot be asked whether a flush has failed");
 		return;
 	}
 }

@@ -97,7 +97,7 @@ void peer_refusal_recall(struct peers *peers, struct peer_file *file, const stru
 	if (res == -ENOENT)
 		return;
 	if (res < 0)
-		log_error("control", "%s: whether its file was refused cannot be read: %s", key,
+		log_error("control", "%s: cannot read whether the file was refused: %s", key,
 			  strerror(-res));
 	file->has_kept = true;
 	snprintf(text, sizeof(text), "%.*s", res < 0 ? 0 : (int)bytes,
@@ -125,8 +125,7 @@ void peer_refusal_keep(struct peers *peers, struct peer_file *file)
 			   is_over ? 0 : strlen(text));
 	if (res < 0) {
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "%s: that its file %s could not be kept: %s; the next comparison "
-			    "tries again",
+			    "%s: cannot save that the file %s: %s; the next comparison tries again",
 			    key, is_over ? "is the right one" : "was refused", strerror(-res));
 		return;
 	}

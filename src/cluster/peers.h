@@ -77,7 +77,7 @@ bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run
 /* What is wrong with a namespace compared with other members. False: nothing. */
 struct peers_problem {
 	bool is_error; /* hosts cannot use it here; false: the problem is on another member */
-	char text[640];
+	char text[768];
 };
 bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem);
 /*

@@ -48,10 +48,11 @@ static void backing_not_flushed(struct media_registry *registry, const struct ns
 
 	log_error("control",
 		  "%s: the flush of the removed namespace failed (%s): acknowledged writes may be "
-		  "lost; its hosts are told if it comes back",
+		  "lost; its hosts are notified if the namespace comes back",
 		  media->spec, why);
 	if (ns_live_note_loss(ns_backing_live(backing), media_loss(media), &registry->keeper) < 0)
-		log_error("control", "%s: that could not be kept", media->spec);
+		log_error("control", "%s: cannot save that acknowledged writes may be lost",
+			  media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);
 }
@@ -105,7 +106,7 @@ static void on_limit(struct reactor_timer *timer)
 
 		if (!at->backing)
 			continue;
-		backing_not_flushed(leaving->registry, at->backing, "it takes too long");
+		backing_not_flushed(leaving->registry, at->backing, "timed out");
 		if (i >= leaving->next) {
 			ns_backing_put(at->backing);
 			at->backing = NULL;
@@ -161,7 +162,7 @@ void leaving_flush(struct media_registry *registry, struct reactor *control,
 				list_entry(node, struct backing_entry, entry.node);
 
 			if (backing_leaves(entry))
-				backing_not_flushed(registry, entry->backing, "no memory");
+				backing_not_flushed(registry, entry->backing, "out of memory");
 		}
 		done(arg);
 		return;

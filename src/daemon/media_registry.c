@@ -57,7 +57,7 @@ void media_registry_set_keeper(struct media_registry *registry, const struct kee
 
 	registry->keeper = *keeper;
 	if (res < 0)
-		log_warn("control", "which namespaces were removed cannot be read: %s",
+		log_warn("control", "cannot read the list of removed namespaces: %s",
 			 strerror(-res));
 }
 
@@ -254,13 +254,14 @@ static int live_get(struct media_registry *registry, const struct media_wish *wi
 
 	if (res < 0) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "what was kept of it cannot be read back: %s", strerror(-res));
+			 "cannot read its saved state: %s", strerror(-res));
 		return res;
 	}
 	if (ns_live_is_protected(entry->live) && !wish->is_protected && !wish->lifts_protection) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "it was write protected for good under this UUID; write "
-			 "\"write_protect\": \"permanent\" to keep that, or \"none\" to lift it");
+			 "the namespace with this UUID was write protected permanently; write "
+			 "\"write_protect\": \"permanent\" to keep the protection, or \"none\" to "
+			 "lift it");
 		return -EINVAL;
 	}
 	entry->entry.is_used = true;
@@ -322,7 +323,7 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 				 : subsystem_live_keep(entry->live, &registry->keeper);
 
 		if (res < 0)
-			log_warn("control", "%s: its health could not be kept: %s", entry->nqn,
+			log_warn("control", "%s: cannot save its health counters: %s", entry->nqn,
 				 strerror(-res));
 	}
 }
@@ -559,9 +560,9 @@ static int backing_choose(const struct media_registry *registry, struct backing_
 
 	if ((media_member(ns_backing_media(entry->backing)) >= 0) != wish->is_clustered) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "it is open %s the other members of the cluster; restart the target to "
-			 "change that",
-			 wish->is_clustered ? "without" : "together with");
+			 "the medium is open %s the other members of the cluster; restart the "
+			 "target to change that",
+			 wish->is_clustered ? "without" : "in common with");
 		return -EBUSY;
 	}
 	if (backing_is_as_wished(registry, entry->backing, wish, live)) {
@@ -574,7 +575,7 @@ static int backing_choose(const struct media_registry *registry, struct backing_
 	}
 	if (entry->next) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "another change of it is under way; try again");
+			 "another change of this medium is in progress; try again");
 		return -EBUSY;
 	}
 	res = backing_reopen(registry, entry, wish, &media, ret_error);

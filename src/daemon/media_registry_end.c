@@ -57,7 +57,7 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 	if (removed_find(registry->removed, uuid) && registry_find_live(registry, uuid))
 		removed_take_back(registry->removed, uuid);
 	else
-		res = removed_drop(registry->removed, uuid, "the operator asked for it",
+		res = removed_drop(registry->removed, uuid, "requested by the operator",
 				   &registry->keeper);
 	removed_list_keep(registry);
 	return res;
@@ -235,7 +235,8 @@ static void live_left(struct media_registry *registry, struct live_entry *entry)
 
 	if ((!entry->left_path || !about.kept) &&
 	    ns_live_forget(entry->live, &registry->keeper) < 0)
-		log_warn("control", "namespace %s is gone, but what was kept of it is not",
+		log_warn("control",
+			 "namespace %s was removed, but its saved state could not be deleted",
 			 uuid_format(&entry->uuid, text));
 	ns_live_retire(entry->live);
 	if (entry->left_path)
@@ -257,10 +258,10 @@ static void lives_commit(struct media_registry *registry)
 			if (ns_live_set_protected(entry->live, entry->wants_protection,
 						  &registry->keeper) < 0)
 				log_warn("control",
-					 "namespace %s: its protection for good could not be %s "
-					 "yet: the next change tries again",
+					 "namespace %s: its permanent write protection could not "
+					 "be %s: the next change tries again",
 					 uuid_format(&entry->uuid, text),
-					 entry->wants_protection ? "kept" : "lifted");
+					 entry->wants_protection ? "saved" : "lifted");
 			free(entry->left_path); /* the namespace continues in another file */
 			entry->left_path = NULL;
 		} else {
@@ -279,7 +280,9 @@ static void subsystems_commit(struct media_registry *registry)
 		if (entry->entry.is_used)
 			continue;
 		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
-			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
+			log_warn("control",
+				 "subsystem %s was removed, but its saved state could not be "
+				 "deleted",
 				 entry->nqn);
 		registry_release_subsystem(registry, entry);
 	}
@@ -379,8 +382,8 @@ static void backing_note_loss(struct media_registry *registry, const struct ns_b
 		return;
 	if (ns_live_note_loss(live, loss, &registry->keeper) < 0)
 		log_error("control",
-			  "%s: that it has lost writes could not be kept: after a restart hosts "
-			  "that have not flushed until then are not told",
+			  "%s: cannot save that writes were lost: after a restart, hosts that have "
+			  "not flushed by then are not notified",
 			  media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);

@@ -164,8 +164,7 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 	if (!from->is_implied)
 		res = media_registry_get_subsystem(builder->registry, from->nqn, &to->live);
 	if (res < 0) {
-		config_errors_add(builder->errors,
-				  "%s: what was kept of it cannot be read back: %s", from->nqn,
+		config_errors_add(builder->errors, "%s: cannot read its saved state: %s", from->nqn,
 				  strerror(-res));
 		return res;
 	}

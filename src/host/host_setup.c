@@ -77,7 +77,7 @@ static enum step_verdict connect_finish(struct host_ctrl *ctrl, uint64_t result)
 	/* AUTHREQ, ASCR: Base 2.1, figure "Connect Response". */
 	if ((result >> 16 & 0x7) != 0)
 		return step_fail(ctrl, -EACCES,
-				 "the controller demands authentication, which is not there yet");
+				 "the controller requires authentication, which is not supported");
 	return STEP_NEXT;
 }
 
@@ -215,7 +215,7 @@ static enum step_verdict identify_finish(struct host_ctrl *ctrl, uint64_t result
 	uint32_t size = ctrl->config.io_queue_size;
 
 	if (identify_ctrl_decode(ctrl->page, &ctrl->identity) != 0)
-		return step_fail(ctrl, -EPROTO, "the Identify Controller data makes no sense");
+		return step_fail(ctrl, -EPROTO, "the Identify Controller data is invalid");
 	/* A mismatch would make a Cross-Controller Reset end another controller than the lost
 	 * one. */
 	if (ctrl->identity.cntlid != ctrl->cntlid)
@@ -246,7 +246,7 @@ static enum step_verdict queue_count_finish(struct host_ctrl *ctrl, uint64_t res
 	uint32_t count = ctrl->config.io_queues;
 
 	if (!nvme_status_is_ok(feature_queue_count_decode((uint32_t)result, &sq_count, &cq_count)))
-		return step_fail(ctrl, -EPROTO, "the number of queues granted makes no sense");
+		return step_fail(ctrl, -EPROTO, "the number of queues granted is invalid");
 	if (count > sq_count)
 		count = sq_count;
 	if (count > cq_count)

@@ -172,7 +172,7 @@ static void silence_fail(struct host_ctrl *ctrl, const struct host_queue *queue,
 	char addr[NET_ADDR_TEXT_BYTES];
 
 	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
-			  "nothing was heard from %s for %lu ms, not even an answer to Keep Alive, "
+			  "nothing received from %s for %lu ms, not even an answer to Keep Alive, "
 			  "while queue %u waits for %u answers",
 			  net_addr_format(&ctrl->config.addr, addr),
 			  (unsigned long)(silent_ns / NS_PER_MS), queue->qid,

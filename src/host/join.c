@@ -9,7 +9,7 @@
  * A new controller is refused while the word of another address contradicts it.
  *
  * An address that reported the CNTLID of another address's live controller is refused while that
- * controller lives: its next attempt would report another CNTLID. Afterwards the conflict proves
+ * controller exists: its next attempt would report another CNTLID. Afterwards the conflict proves
  * nothing, because the target may have ended that controller and given its CNTLID away. An instance
  * counts only while its controller is live: a restarted target has another one.
  */
@@ -242,11 +242,10 @@ static int rival_refuse(const struct join *join, const struct join_ctrl *ctrl,
 {
 	const struct join_addr *addr = &join->addrs[ctrl->addr_index];
 
-	snprintf(
-		why, JOIN_WHY_BYTES,
-		"%s and %s both have a controller with ID %u: they are two subsystems of one name, "
-		"not two paths to one; %s is not used",
-		name_of(join, addr->rival), addr->name, addr->rival_cntlid, addr->name);
+	snprintf(why, JOIN_WHY_BYTES,
+		 "%s and %s both have a controller with ID %u: they are two subsystems with the "
+		 "same NQN, not two paths to one subsystem; %s is not used",
+		 name_of(join, addr->rival), addr->name, addr->rival_cntlid, addr->name);
 	return -EUCLEAN;
 }
 
@@ -355,12 +354,11 @@ static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 		if (other->addr_index == ctrl->addr_index || !other->has_word ||
 		    strcmp(other->serial, identity->serial) == 0)
 			continue;
-		snprintf(
-			why, JOIN_WHY_BYTES,
-			"%s has serial number \"%s\" and %s has \"%s\": they are two subsystems of "
-			"one name, not two paths to one; %s is not used",
-			name_of(join, other), other->serial, name_of(join, ctrl), identity->serial,
-			name_of(join, ctrl));
+		snprintf(why, JOIN_WHY_BYTES,
+			 "%s has serial number \"%s\" and %s has \"%s\": they are two subsystems "
+			 "with the same NQN, not two paths to one subsystem; %s is not used",
+			 name_of(join, other), other->serial, name_of(join, ctrl), identity->serial,
+			 name_of(join, ctrl));
 		why_clean(why);
 		return -EUCLEAN;
 	}

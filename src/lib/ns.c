@@ -139,8 +139,8 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	pthread_mutex_unlock(&subsystem->ns_lock);
 	if (found == NULL)
 		return lib_fail(error, -ENOENT,
-				"%s has no namespace %u for this host; weft_ns_list tells which "
-				"there are",
+				"%s has no namespace %u for this host; check the NSID and which "
+				"hosts see the namespace",
 				subsystem->config.subsystem_nqn, nsid);
 	ns = calloc(1, sizeof(*ns) + subsystem->part_count * sizeof(struct mpath_ns *));
 	if (ns == NULL)

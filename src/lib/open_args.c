@@ -172,7 +172,7 @@ static int log_take(struct weft_subsystem *subsystem, const struct discovery_log
 	}
 	if (res == 0 && subsystem->addr_count == before)
 		res = lib_fail(error, -ENOENT,
-			       "the discovery service knows no path to %s for this host; check the "
+			       "the discovery service has no path to %s for this host; check the "
 			       "NQN and which hosts are allowed",
 			       subsystem->config.subsystem_nqn);
 	return res;
@@ -257,7 +257,7 @@ int open_args_take(struct weft_subsystem *subsystem, const struct weft_open_opti
 			return res;
 	} else if (options->discovery == NULL) {
 		return lib_fail(error, -EINVAL,
-				"name the subsystem, or a discovery service that knows it");
+				"name the subsystem, or a discovery service that lists it");
 	}
 	res = timeouts_take(&config->timeouts, options, error);
 	if (res != 0)

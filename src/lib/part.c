@@ -98,7 +98,7 @@ static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
 	mpath_ns_info(ns, &info);
 	lib_ns_update(part->subsystem, &info);
 	snprintf(line, sizeof(line), "reactor %u: namespace %u %s", part->index, nsid,
-		 info.is_gone ? "has gone" : "is new or has changed");
+		 info.is_gone ? "was removed" : "is new or has changed");
 	part_tell(part, line);
 }
 

@@ -64,7 +64,8 @@ static int path_begin(const struct weft_path *path, struct net_addr *ret_addr,
 	if (error != NULL)
 		*error = (struct weft_error){0};
 	if (reactor_current() != NULL)
-		return lib_fail(error, -EDEADLK, "paths change while waiting: not from a callback");
+		return lib_fail(error, -EDEADLK,
+				"adding and removing paths waits: not allowed in a callback");
 	return open_args_resolve(path, NVME_TCP_DEFAULT_PORT, ret_addr, error);
 }
 

@@ -145,8 +145,8 @@ static void change_on_aborted(void *arg, int res)
 {
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "target",
-			    "Preempt and Abort: commands of the preempted host still run after "
-			    "%u s: their medium hangs",
+			    "Preempt and Abort: commands of the preempted host still run after %u "
+			    "s, because their medium hangs",
 			    BARRIER_END_S);
 	change_finish(arg, res);
 }

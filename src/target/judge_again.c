@@ -392,6 +392,7 @@ void local_leave_retired(struct local *local)
 		struct queue *queue = list_entry(node, struct queue, node);
 
 		if (!queue_leave_retired(queue) && queue->ctrl && queue->qid != 0)
-			queue_close(queue, "it holds memory of a namespace that was taken from it");
+			queue_close(queue, "the connection still uses memory of a namespace that "
+					   "its host no longer sees");
 	}
 }

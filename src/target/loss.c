@@ -51,9 +51,10 @@ static struct loss_notice *notice_create(const struct loss_notice *from)
 	if (notice)
 		*notice = *from;
 	else
-		log_limited(LOG_LEVEL_WARN, "target",
-			    "%s: no memory to tell hosts that namespace %u has lost writes",
-			    from->subsystem_nqn, from->nsid);
+		log_limited(
+			LOG_LEVEL_WARN, "target",
+			"%s: out of memory: hosts are not notified of lost writes of namespace %u",
+			from->subsystem_nqn, from->nsid);
 	return notice;
 }
 
@@ -132,8 +133,8 @@ static int mark_draw(struct target *target, const struct ns *ns)
 
 	if (res != 0)
 		log_limited(LOG_LEVEL_ERROR, "target",
-			    "%s: that it has lost writes could not be kept: %s; after a restart "
-			    "hosts that have not flushed until then are not told",
+			    "%s: cannot save that writes were lost: %s; after a restart, hosts "
+			    "that have not flushed by then are not notified",
 			    ns->media->spec, strerror(-res));
 	if (target->cluster.note_loss)
 		target->cluster.note_loss(target->cluster.arg);

@@ -120,7 +120,7 @@ static const char *refusal(struct target *target, const struct host_share *share
 	if (!snapshot)
 		return "the target is starting";
 	if (!share)
-		return "no memory";
+		return "out of memory";
 	limits = &snapshot->limits;
 	if (total >= limits->connections_max)
 		*ret_limit = "the limit of connections is reached (limits.connections)";
@@ -155,7 +155,7 @@ void listener_on_arrival(struct listener *listener, union incoming incoming,
 	struct arrival *arrival = calloc(1, sizeof(*arrival));
 	char text[NET_ADDR_TEXT_BYTES];
 	const char *limit = NULL;
-	const char *why = arrival ? refusal(target, share, &limit) : "no memory";
+	const char *why = arrival ? refusal(target, share, &limit) : "out of memory";
 
 	if (why) {
 		arrival_refuse(target, share, from, why);

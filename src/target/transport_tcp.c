@@ -159,7 +159,8 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 		return error;
 	sink->granule_bytes = 1;
 	if (gather_aside(ts, pdu) != 0) {
-		tcp_conn_abort(&tq->conn, -ENOMEM, "no memory for data that ends inside a block");
+		tcp_conn_abort(&tq->conn, -ENOMEM,
+			       "out of memory for data that ends inside a block");
 		return PDU_OK;
 	}
 	if (slot->is_abort_requested || slot->is_cut_off)
@@ -415,7 +416,7 @@ static void on_owed_timer(struct reactor_timer *timer)
 			continue;
 		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
 			    net_addr_format(&tq->queue.peer, peer));
-		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "data asked for did not come in time");
+		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "requested data did not arrive in time");
 		return;
 	}
 	owed_timer_arm(tq);
@@ -563,9 +564,8 @@ static void tcp_send_copy(struct slot *slot, struct buf copy)
 	struct tcp_queue *tq = tcp_queue_of(slot->queue);
 
 	if (copy.kind == BUF_NONE) {
-		tcp_conn_abort(
-			&tq->conn, -ENOBUFS,
-			"no buffer for the rest of data that its host may not read any more");
+		tcp_conn_abort(&tq->conn, -ENOBUFS,
+			       "no buffer to replace data that the host may no longer read");
 		return;
 	}
 	ts->iov.iov_base = copy.addr;

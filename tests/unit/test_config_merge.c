@@ -155,7 +155,7 @@ static void a_namespace_keeps_its_medium_and_its_size(void)
 		     NS("'media': 'file:/a,size=1M'"));
 	expect_refusal(NS("'media': 'file:/a'"), NS("'media': 'file:/b'"),
 		       "namespace " NQN
-		       "/1 has file:/a, not file:/b; give the new one another NSID");
+		       "/1 has file:/a, not file:/b; give the new namespace another NSID");
 	expect_refusal(NS("'media': 'file:/a'"), NS("'media': 'mem:1M', 'label': 'x'"), "--reset");
 }
 

@@ -397,7 +397,7 @@ static void protection_for_good_outlives_the_document(void)
 	EXPECT_STR("6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
 	snapshot_destroy(s);
 	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
-	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	EXPECT(strstr(errors.texts[0], "write protected permanently") != NULL);
 	/* The namespace is left out; the next process still knows its protection. */
 	s = build("'namespaces':[{'media':'null:1M'," U2 "}]");
 	media_registry_commit(registry);
@@ -405,7 +405,7 @@ static void protection_for_good_outlives_the_document(void)
 	end();
 	begin();
 	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
-	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	EXPECT(strstr(errors.texts[0], "write protected permanently") != NULL);
 	s = build("'namespaces':[{'media':'null:1M','write_protect':'permanent'," U1 "}]");
 	EXPECT(s != NULL);
 	media_registry_commit(registry);

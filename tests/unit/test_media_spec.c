@@ -121,7 +121,7 @@ static void bad_fault_rules_are_named(void)
 	refuses("fault:corrupt:op=any@mem:1M", "corrupt cannot act");
 	refuses("fault:lose:op=read@mem:1M", "lose cannot act");
 	refuses("fault:fail@mem:x", "\"x\" is not a size");
-	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "inside each other");
+	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "nested in each other");
 }
 
 static void parsed_values_are_right(void)
