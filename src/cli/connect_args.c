@@ -106,7 +106,8 @@ const struct cli_option connect_where_options[] = {
 const struct cli_option connect_host_options[] = {
 	{"hostnqn", 'q', "NQN", "NQN of this host (/etc/nvme/hostnqn, else from /etc/machine-id)",
 	 .take = host_nqn_take},
-	{"hostid", 'I', "UUID", "identifier of this host (/etc/nvme/hostid, else likewise)",
+	{"hostid", 'I', "UUID",
+	 "identifier of this host (/etc/nvme/hostid, else from /etc/machine-id)",
 	 .take = host_id_take},
 	{"hdr-digest", 'g', NULL, "ask for header digests",
 	 CLI_SWITCH(OPTIONS, config.wants_header_digest)},

@@ -249,8 +249,9 @@ static void root_prepare(void *to)
 #define TEXT_OF(number)  #number
 #define VERSION(number_) TEXT_OF(number_)
 static const struct config_field root_fields[] = {
-	{"version", "of the document's form", .type = "integer", .min = CONFIG_DOCUMENT_VERSION,
-	 .max = CONFIG_DOCUMENT_VERSION, .parse = version_parse, .write = version_write,
+	{"version", "version of the document format", .type = "integer",
+	 .min = CONFIG_DOCUMENT_VERSION, .max = CONFIG_DOCUMENT_VERSION, .parse = version_parse,
+	 .write = version_write,
 	 .missing = "this program reads version " VERSION(CONFIG_DOCUMENT_VERSION)},
 	{"subsystems", "its subsystems", .type = "array", .max = CONFIG_SUBSYSTEMS_MAX,
 	 .parse = subsystems_parse, .write = subsystems_write, .sort = subsystems_sort,

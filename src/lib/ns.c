@@ -168,9 +168,9 @@ int weft_ns_dup(const struct weft_ns *ns, struct weft_ns **ret_ns)
 	return 0;
 }
 
-void weft_ns_untell(struct weft_ns *ns)
+void weft_ns_repeat_loss(struct weft_ns *ns)
 {
-	loss_untell(&ns->ns->joined->loss, ns->losses_at_open);
+	loss_repeat(&ns->ns->joined->loss, ns->losses_at_open);
 }
 
 void weft_ns_close(struct weft_ns *ns)
@@ -196,7 +196,7 @@ static void info_fill(const struct weft_ns *ns, struct weft_ns_info *to)
 		.is_gone = !ns_is_there(ns->ns),
 		.is_stale = join_ns_is_replaced(ns->ns->joined),
 	};
-	to->tells_allocated =
+	to->reports_allocated =
 		subsystem->limits.has_lba_status && identity->reads_zero_after_dealloc;
 	memcpy(to->uuid, identity->uuid.bytes, sizeof(to->uuid));
 	memcpy(to->nguid, identity->nguid, sizeof(to->nguid));

@@ -132,7 +132,7 @@ static void identify_done(struct mpath_io *io)
 		part->limits.verify_max_bytes = nvm.verify_max_bytes;
 		part->limits.deallocate_blocks_max = nvm.dsm_range_blocks_max;
 	}
-	part->limits.has_lba_status = nvm.tells_allocated;
+	part->limits.has_lba_status = nvm.reports_allocated;
 	part_answer(part, 0);
 }
 

@@ -42,7 +42,7 @@ static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cm
 	static const struct nvm_ctrl_limits limits = {
 		.verify_max_bytes = TARGET_VERIFY_MAX_BYTES,
 		.write_zeroes_max_bytes = TARGET_WRITE_ZEROES_MAX_BYTES,
-		.tells_allocated = true, /* OACS.GLSS covers only ATYPE 10h and 11h */
+		.reports_allocated = true, /* OACS.GLSS covers only ATYPE 10h and 11h */
 		.version = NVME_VERSION_NVM,
 	};
 

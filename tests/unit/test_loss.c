@@ -177,8 +177,8 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT(!flush_now(&gone));
 	EXPECT_EQ(1, loss_told(&ns, &untold));
 	EXPECT_EQ(0, untold);
-	loss_untell(&ns, 0);
-	loss_untell(&ns, 5);
+	loss_repeat(&ns, 0);
+	loss_repeat(&ns, 5);
 	/* An earlier user gets the error too, but did not make the write. */
 	EXPECT(!flush_now(&bystander));
 	EXPECT_EQ(0, loss_told(&ns, &untold));
@@ -190,7 +190,7 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT_EQ(0, again);
 	loss_told_late(&ns, again);
 	/* The newcomer's answer was lost, too. */
-	loss_untell(&ns, 0);
+	loss_repeat(&ns, 0);
 	EXPECT_EQ(0, loss_told(&ns, &again));
 }
 
