@@ -667,6 +667,13 @@ static void tcp_unlisten(struct listener *listener)
 			       on_unlistened);
 }
 
+static const char *tcp_zero_copy_problem(const struct reactor *reactor)
+{
+	return reactor_can_send_zc(reactor)
+		       ? NULL
+		       : "this kernel cannot send without a copy (needs Linux 6.2)";
+}
+
 static void tcp_refuse(union incoming incoming)
 {
 	reactor_refuse_fd(incoming.fd);
@@ -706,6 +713,7 @@ const struct transport_ops transport_tcp = {
 	.slot_bytes = sizeof(struct tcp_slot),
 	.listen = tcp_listen,
 	.unlisten = tcp_unlisten,
+	.zero_copy_problem = tcp_zero_copy_problem,
 	.refuse = tcp_refuse,
 	.accept = tcp_accept,
 	.fetch = tcp_fetch,
