@@ -86,7 +86,8 @@ struct transport_ops {
 	/* Brings slot->data_bytes from the host into slot->data, then calls slot_data_arrived. */
 	void (*fetch)(struct slot *slot);
 	/* Discards the data that has not arrived yet when it arrives: slot->data may be reused. The
-	 * command continues as if its data had arrived. */
+	 * command continues as if its data had arrived. cut_off, take_back and send_copy may be
+	 * NULL in a transport whose queues never move data in place (queue_on_ready). */
 	void (*cut_off)(struct slot *slot);
 	/* Sends the data of a successful DATA_TO_HOST and the completion, then calls
 	 * slot_release. */

@@ -97,6 +97,7 @@ static int hand_accept(struct local *local, const struct arrival *arrival)
 	hq->queue.peer = arrival->peer;
 	buf_pool_get_regions(local->buffers, hq->regions);
 	CHECK(queue_init(&hq->queue, local, &hand, arrival->port_id) == 0);
+	queue_on_ready(&hq->queue, false);
 	hq->conn->queue = hq;
 	return 0;
 }
@@ -134,11 +135,6 @@ static void hand_fetch(struct slot *slot)
 	check_registered(slot);
 	hand_queue_of(slot)->conn->fetches++;
 	reactor_post(slot->queue->reactor, &hs->work, read_done);
-}
-
-static void hand_cut_off(struct slot *slot)
-{
-	EXPECT(!"no command of these tests is cut off");
 }
 
 static void send_done(struct reactor_msg *msg)
@@ -205,7 +201,6 @@ static const struct transport_ops hand = {
 	.refuse = hand_refuse,
 	.accept = hand_accept,
 	.fetch = hand_fetch,
-	.cut_off = hand_cut_off,
 	.respond = hand_respond,
 	.resume = hand_resume,
 	.stop = hand_stop,
@@ -293,7 +288,7 @@ static bool transfer(struct hand_conn *io, uint8_t opcode, uint64_t block, uint3
 
 static void scene_open(void)
 {
-	/* can_map_media of the queues is false, so data goes through buffers. */
+	/* The transport does not move data in place, so data goes through buffers. */
 	static const struct raw_scene_config config = {
 		.specs = {"mem:16M", "mem:16M"},
 		.data_timeout_ms = 2000,
