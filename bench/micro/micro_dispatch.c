@@ -182,7 +182,7 @@ static void commands_measure(void)
 		{"4 KiB write, null", NVME_IO_WRITE, 2},
 	};
 
-	dispatch.io.can_map_media = true;
+	dispatch.io.moves_in_place = true;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct micro_what what = {.group = "dispatch", .name = rows[i].name};
 

@@ -65,8 +65,8 @@ struct weft_options {
 	const char *host_nqn; /* NULL: as nvme-cli finds it, or derived from the machine */
 	const char *host_id;  /* a UUID; NULL: as nvme-cli finds it, or derived from the machine */
 	/* Receives log lines for people: level 0 error, 1 warning, 2 information, 3 debugging.
-	 * NULL: no log. Called on libweft's threads with lines about this instance only. libweft
-	 * writes nothing to standard error. */
+	 * NULL: no log. Called on libweft's threads, and by weft_open on its caller's, with lines
+	 * about this instance only. libweft writes nothing to standard error. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	const char *sysfs; /* folder that contains class/ and devices/; NULL: /sys */

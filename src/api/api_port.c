@@ -8,6 +8,7 @@
 #include "api/api_call.h"
 #include "config/fields.h"
 #include "daemon/ana_change.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ static json_t *port_implied_json(const struct api_call *call, const struct port 
 	struct config_port config = {.id = 0};
 
 	config_object_init(&config_port_object, &config);
+	config.transport = port_transport(port)->trtype;
 	config.listen = port->listen;
 	config.is_implied = true;
 	config_object_from_served(&config_port_object, port, &config);

@@ -33,9 +33,13 @@ void connect_args_init(struct connect_options *options, const char *command, con
 
 static int transport_take(void *to, const struct cli_given *given)
 {
-	if (strcmp(given->value, "tcp") == 0)
+	struct connect_options *options = to;
+
+	options->config.addr.transport = host_transport_find(given->value);
+	if (options->config.addr.transport != NULL)
 		return 0;
-	return cli_given_error(given, "\"%s\" is not supported yet; use tcp", given->value);
+	return cli_given_error(given, "\"%s\" is not supported yet; use %s", given->value,
+			       host_transport_names());
 }
 
 static int nqn_copy(const struct cli_given *given, const char *what, char to[NVME_NQN_BYTES])
@@ -165,7 +169,7 @@ int connect_args_resolve(const char *text, uint16_t default_port, struct net_add
 int connect_args_finish(struct connect_options *options)
 {
 	host_names_fill(options);
-	if (net_addr_resolve(options->address, options->port, &options->config.addr) != 0) {
+	if (net_addr_resolve(options->address, options->port, &options->config.addr.net) != 0) {
 		tool_error(options->command, "cannot find the address of \"%s\"; check -a",
 			   options->address);
 		return -1;

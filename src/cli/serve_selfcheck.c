@@ -12,6 +12,7 @@
 #include "base/tool_error.h"
 #include "cli/serve.h"
 #include "perf/perf.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@ struct selfcheck {
 	char spec[PATH_MAX + 32];
 	struct daemon_private private;
 	struct daemon *daemon;
-	struct net_addr addr;
+	struct host_addr addr;
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop;
@@ -208,7 +209,8 @@ static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 		return;
 	}
 	port = snapshot_find_port(target_snapshot(daemon_target(daemon)), check->private.port_id);
-	serve_reachable_addr(daemon_target(daemon), port, &check->addr);
+	check->addr.transport = host_transport_of(port_transport(port)->trtype);
+	serve_reachable_addr(daemon_target(daemon), port, &check->addr.net);
 	res = pthread_create(&check->thread, NULL, selfcheck_main, check);
 	check->has_thread = res == 0;
 	if (res != 0) {

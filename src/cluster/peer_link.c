@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/unix_addr.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -27,18 +28,23 @@
 #define FRAMES_A_TURN     64
 #define LINK_SO_PEERPIDFD 77 /* Linux 6.5; missing in older headers */
 
-void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr)
+int peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr, int *ret_folder)
 {
-	struct sockaddr_un path = {.sun_family = AF_UNIX};
+	struct sockaddr_un path;
+	int res;
 
 	*ret_addr = addr->addr;
+	*ret_folder = -1;
 	if (addr->path[0] == 0)
-		return;
+		return 0;
 	_Static_assert(sizeof(path) <= sizeof(ret_addr->storage), "an address holds a path");
-	text_copy(path.sun_path, sizeof(path.sun_path), addr->path);
+	res = unix_addr_make(addr->path, &path, ret_folder);
+	if (res < 0)
+		memset(path.sun_path, 0, sizeof(path.sun_path));
 	memset(ret_addr, 0, sizeof(*ret_addr));
 	memcpy(&ret_addr->storage, &path, sizeof(path));
 	ret_addr->len_bytes = sizeof(path);
+	return res;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------
@@ -416,7 +422,8 @@ static void link_on_connected(struct reactor_sock *sock, int res)
 
 	if (res < 0) {
 		reactor_timer_cancel(&link->timer);
-		snprintf(link->error, sizeof(link->error), "%s", strerror(-res));
+		snprintf(link->error, sizeof(link->error), "%s",
+			 strerror(link->address_res < 0 ? -link->address_res : -res));
 		link->state = PEER_LINK_IDLE;
 		link->handler->closed(link);
 		return;
@@ -430,13 +437,18 @@ void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struc
 		    const struct peer_config *peer, const struct peer_link_handler *handler)
 {
 	struct net_addr addr;
+	int folder;
 
 	link_init(link, reactor, self, handler);
 	link->is_dialer = true;
 	link->state = PEER_LINK_CONNECTING;
 	text_copy(link->peer_name, sizeof(link->peer_name), peer->name);
-	peer_addr_to_net(&peer->addr, &addr);
+	/* An address that could not be made has an empty path: connecting fails later, as for any
+	 * other peer that is not there. */
+	link->address_res = peer_addr_to_net(&peer->addr, &addr, &folder);
 	reactor_sock_connect(reactor, &link->sock, &addr, link_on_connected, link_on_ready);
+	if (folder >= 0)
+		close(folder);
 }
 
 void peer_link_accept(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,

@@ -478,12 +478,15 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 	const struct peer_addr *listen = &peers->config.listen;
 	char text[NET_ADDR_TEXT_BYTES];
 	struct net_addr addr;
-	int res;
+	int folder;
+	int res = peer_addr_to_net(listen, &addr, &folder);
 
-	peer_addr_to_net(listen, &addr);
 	if (listen->path[0] != 0)
 		(void)unix_socket_clear(listen->path); /* in use: open fails below */
-	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (res == 0)
+		res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (folder >= 0)
+		close(folder);
 	if (res < 0) {
 		snprintf(error, error_bytes, "cluster.listen: %s: %s",
 			 listen->path[0] ? listen->path : net_addr_format(&addr, text),

@@ -9,6 +9,7 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "base/unix_addr.h"
 #include "config/config_parse.h"
 #include "config/fields.h"
 #include "media/member_lock.h"
@@ -80,6 +81,11 @@ static void addr_parse(struct config_cursor *at, const json_t *object,
 		else if (text_copy(addr->path, sizeof(addr->path), path) >= sizeof(addr->path))
 			config_complain(at, key, "the path has more than %zu bytes",
 					sizeof(addr->path) - 1);
+		else if (!unix_addr_fits(path))
+			config_complain(at, key,
+					"the name of the socket has more than %d bytes, which so "
+					"long a path does not allow",
+					UNIX_ADDR_NAME_MAX);
 	} else if (net_addr_parse(text, 0, &addr->addr) || net_addr_port(&addr->addr) == 0) {
 		config_complain(at, key, "\"%s\" must be \"unix:/PATH\", or a numeric ADDRESS:PORT",
 				text);

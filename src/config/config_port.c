@@ -84,23 +84,6 @@ static void advertise_parse(struct config_cursor *at, const json_t *object,
 	text_copy(port->advertise, sizeof(port->advertise), text);
 }
 
-static void transport_parse(struct config_cursor *at, const json_t *object,
-			    const struct config_field *field, void *to)
-{
-	const char *transport = field->text;
-
-	config_get_text(at, object, field->key, &transport);
-	if (strcmp(transport, field->text) != 0)
-		config_complain(at, field->key, "\"%s\" must be \"%s\", the only supported value",
-				transport, field->text);
-}
-
-static json_t *transport_write(const struct config_writing *writing,
-			       const struct config_field *field, const void *from)
-{
-	return json_string(field->text);
-}
-
 /* ---- what is offered ------------------------------------------------------------------------- */
 
 static void offers_check(struct config_cursor *at, const json_t *object, void *to)
@@ -248,12 +231,16 @@ static void ana_release(void *of)
 static const char *const zero_copy_words[] = {
 	[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
 
+/* The transports of this build; transport_of knows the same ones. */
+static const char *const transport_words[] = {[DISCOVERY_TCP] = "tcp"};
+
 #define PORT struct config_port
 static const struct config_field port_fields[] = {
 	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX), .change = FIELD_NAMES,
 	 .absent = "the lowest free number", FIELD_SERVED(struct port, id), .argument = "N"},
-	{"transport", "how hosts reach it", .type = "string", .text = "tcp",
-	 .parse = transport_parse, .write = transport_write},
+	{"transport", "transport that hosts use",
+	 FIELD_IS_WORD(PORT, transport, enum discovery_transport, transport_words),
+	 .number = DISCOVERY_TCP},
 	{"address", "numeric address to listen on", .type = "string",
 	 .text = CONFIG_DEFAULT_ADDRESS, .parse = address_parse, .write = address_write,
 	 .argument = "ADDR"},
@@ -293,7 +280,14 @@ static bool document_addr(const json_t *port, struct net_addr *ret_addr)
 	return net_addr_parse(service[0] ? text : address, CONFIG_DEFAULT_PORT, ret_addr) == 0;
 }
 
-/* Matches by address. */
+static const char *document_transport(const json_t *port)
+{
+	const char *transport = document_text(port, "transport");
+
+	return transport[0] ? transport : transport_words[DISCOVERY_TCP];
+}
+
+/* Matches by transport and address. */
 static json_t *port_by_address(const json_t *list, const json_t *found, const json_t *element)
 {
 	char wanted[NET_ADDR_TEXT_BYTES], text[NET_ADDR_TEXT_BYTES];
@@ -303,9 +297,12 @@ static json_t *port_by_address(const json_t *list, const json_t *found, const js
 		return NULL;
 	net_addr_format(&addr, wanted);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (document_addr(json_array_get(list, i), &addr) &&
+		json_t *port = json_array_get(list, i);
+
+		if (document_addr(port, &addr) &&
+		    strcmp(document_transport(element), document_transport(port)) == 0 &&
 		    strcmp(wanted, net_addr_format(&addr, text)) == 0)
-			return json_array_get(list, i);
+			return port;
 	}
 	return NULL;
 }

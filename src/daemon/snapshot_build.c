@@ -17,6 +17,7 @@
 #include "daemon/ana_hold.h"
 #include "daemon/media_registry.h"
 #include "daemon/pool.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -197,6 +198,7 @@ static int port_build(const struct config_port *from, const struct builder *buil
 	const struct snapshot *snapshot = builder->snapshot;
 
 	config_object_serve(&config_port_object, from, to);
+	to->transport = transport_of(from->transport);
 	to->listen = from->listen;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
 	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));

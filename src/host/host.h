@@ -7,8 +7,8 @@
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
 
-#include "base/net_addr.h"
 #include "base/uuid.h"
+#include "host/host_addr.h"
 #include "reactor/reactor.h"
 #include "wire/feature.h"
 #include "wire/identify.h"
@@ -16,11 +16,9 @@
 #include "wire/nvme.h"
 
 struct host_ctrl;
-struct host_transport;
 
 struct host_config {
-	const struct host_transport *transport; /* NULL: host_transport_tcp */
-	struct net_addr addr;
+	struct host_addr addr;
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;

@@ -33,10 +33,10 @@ static void step_run(struct host_ctrl *ctrl);
 static enum step_verdict step_fail(struct host_ctrl *ctrl, int res, const char *text)
 {
 	struct host_error error;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 
 	host_error_format(&error, NVME_SC_SUCCESS, "%s at %s: %s", ctrl->config.subsystem_nqn,
-			  net_addr_format(&ctrl->config.addr, addr), text);
+			  host_addr_format(&ctrl->config.addr, addr), text);
 	host_ctrl_fail(ctrl, res, &error);
 	return STEP_FAILED;
 }
@@ -299,7 +299,7 @@ static const struct setup_step setup_steps[] = {
 const char *host_setup_step_name(const struct host_ctrl *ctrl)
 {
 	if (ctrl->admin == NULL || !ctrl->admin->was_ready)
-		return ctrl->config.transport->connect_step;
+		return ctrl->config.addr.transport->connect_step;
 	if (ctrl->step < ARRAY_LEN(setup_steps))
 		return setup_steps[ctrl->step].name;
 	return "Connect of the I/O queues";
@@ -491,14 +491,14 @@ static void on_setup_timer(struct reactor_timer *timer)
 {
 	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, setup_timer);
 	struct host_error error;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 
 	if (ctrl->phase == HOST_CTRL_SHUTDOWN) {
 		shutdown_finish(ctrl);
 	} else if (ctrl->phase == HOST_CTRL_CONNECTING) {
 		host_error_format(&error, NVME_SC_SUCCESS,
 				  "cannot connect to %s: no answer within %u ms during %s",
-				  net_addr_format(&ctrl->config.addr, addr),
+				  host_addr_format(&ctrl->config.addr, addr),
 				  ctrl->config.connect_timeout_ms, host_setup_step_name(ctrl));
 		host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 	}

@@ -33,8 +33,8 @@
 _Static_assert(JOIN_ADDRS_MAX <= LOSS_ADDRS_MAX, "addresses of the book of losses");
 
 struct join_addr {
-	struct net_addr addr;
-	char name[NET_ADDR_TEXT_BYTES];
+	struct host_addr addr;
+	char name[HOST_ADDR_TEXT_BYTES];
 	unsigned users; /* number of join_ctrls; 0: may be reused when all others are taken */
 	/* The live controller whose CNTLID this address reported, and the CNTLID. NULL: none. */
 	const struct join_ctrl *rival;
@@ -94,11 +94,6 @@ void join_put(struct join *join)
 
 /* ---- controllers ---------------------------------------------------------------------------- */
 
-static bool addr_same(const struct net_addr *a, const struct net_addr *b)
-{
-	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
-}
-
 /* Finds a free index, preferably one that was never used. JOIN_ADDRS_MAX: none is free. */
 static unsigned addr_room(const struct join *join)
 {
@@ -116,24 +111,24 @@ static unsigned addr_room(const struct join *join)
 
 /* Finds or assigns the index of an address. JOIN_ADDRS_MAX: no room. An address that comes back
  * gets its former index, under which its former boot is still known. Call with the lock held. */
-static unsigned addr_place(struct join *join, const struct net_addr *addr)
+static unsigned addr_place(struct join *join, const struct host_addr *addr)
 {
 	unsigned place;
 
 	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
-		if (join->addrs[i].name[0] != '\0' && addr_same(&join->addrs[i].addr, addr))
+		if (join->addrs[i].name[0] != '\0' && host_addr_same(&join->addrs[i].addr, addr))
 			return i;
 	}
 	place = addr_room(join);
 	if (place < JOIN_ADDRS_MAX) {
 		join->addrs[place] = (struct join_addr){.addr = *addr};
-		net_addr_format(addr, join->addrs[place].name);
+		host_addr_format(addr, join->addrs[place].name);
 		loss_addr_forget(&join->book, place);
 	}
 	return place;
 }
 
-int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_addr *addr)
+int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct host_addr *addr)
 {
 	unsigned place;
 

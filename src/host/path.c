@@ -379,7 +379,7 @@ static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
+int path_create(struct mpath *mpath, const struct host_addr *addr, unsigned slot,
 		struct path **ret_path)
 {
 	struct path *path = calloc(1, sizeof(*path));
@@ -394,7 +394,7 @@ int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
 	}
 	path->mpath = mpath;
 	path->addr = *addr;
-	net_addr_format(addr, path->name);
+	host_addr_format(addr, path->name);
 	path->slot = slot;
 	path->state = PATH_WAITING;
 	path->is_stable = true;

@@ -76,13 +76,13 @@ static void part_tell(const struct part *part, const char *line)
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
 {
 	const struct part *part = arg;
-	char address[NET_ADDR_TEXT_BYTES];
+	char address[HOST_ADDR_TEXT_BYTES];
 	struct path_info info;
 	char line[512];
 
 	mpath_path_info(mpath, path, &info);
 	snprintf(line, sizeof(line), "reactor %u: path %s: %s", part->index,
-		 net_addr_format(&info.addr, address), what);
+		 host_addr_format(&info.addr, address), what);
 	part_tell(part, line);
 }
 

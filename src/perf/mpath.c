@@ -139,7 +139,7 @@ int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size)
 	struct perf_job *job = perf_ctrl->job;
 	const struct perf_mpath_options *options = &job->options->mpath;
 	struct perf_mpath *perf_mpath = calloc(1, sizeof(*perf_mpath));
-	struct net_addr addrs[MPATH_PATHS_MAX];
+	struct host_addr addrs[MPATH_PATHS_MAX];
 	struct mpath_config config;
 	unsigned addr_count = 0;
 	int res;

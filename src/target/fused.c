@@ -212,7 +212,7 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 {
 	const struct ns *ns = first->ns;
 	uint8_t *at = ns->mapped + (first->io_cmd.first_block << ns->block_shift);
-	struct block_guard *guard = first->queue->guard;
+	struct block_guard *guard = ns->media->guard;
 	atomic_uint *word = guard ? block_guard_word_at(guard, at) : NULL;
 	bool is_same;
 

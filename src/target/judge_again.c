@@ -228,7 +228,8 @@ static void slot_end_from_copy(struct slot *slot)
 	struct buf buf = buf_pool_get(queue->local->buffers, queue->buf_share, slot->data_bytes);
 
 	if (buf.addr) {
-		block_guard_copy_out(queue->guard, buf.addr, slot->data.addr, slot->data_bytes);
+		block_guard_copy_out(queue->in_place_guard, buf.addr, slot->data.addr,
+				     slot->data_bytes);
 		slot->buf = buf;
 		slot->data = buf;
 	}
@@ -268,7 +269,7 @@ static void slot_stop_reading(struct slot *slot)
 /* A closing queue still sends responses, but receives no more data. */
 static bool queue_may_touch_media(const struct queue *queue)
 {
-	return queue->ctrl && queue->qid != 0 && queue->can_map_media &&
+	return queue->ctrl && queue->qid != 0 && queue->moves_in_place &&
 	       (queue->state == QUEUE_LIVE || queue->state == QUEUE_CLOSING);
 }
 

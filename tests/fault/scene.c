@@ -423,7 +423,7 @@ int scene_connect(struct scene *scene, unsigned io_queues)
 {
 	static const struct host_callbacks callbacks = {on_connected, on_lost, on_event};
 	struct host_config config = {
-		.addr = scene->addr,
+		.addr.net = scene->addr,
 		.host_nqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001",
 		.host_id = {{1}},
 		.io_queues = io_queues,

@@ -528,6 +528,7 @@ static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
 	for (unsigned i = 0; i < port_count; i++) {
 		snprintf(text, sizeof(text), "10.0.0.%u:4420", i + 1);
 		CHECK(net_addr_parse(text, 4420, &world->addrs[i]) == 0);
+		world->path_addrs[i].net = world->addrs[i];
 		for (unsigned k = 0; k < MWORLD_NS; k++)
 			world->ana[i][k] = ANA_OPTIMIZED;
 	}
@@ -683,8 +684,8 @@ void mworld_open(struct mworld *world)
 
 	sim_enter(world->reactor);
 	do {
-		res = mpath_open(world->reactor, &world->config, world->addrs, world->port_count,
-				 &callbacks, world, &world->mpath);
+		res = mpath_open(world->reactor, &world->config, world->path_addrs,
+				 world->port_count, &callbacks, world, &world->mpath);
 	} while (res == -ENOMEM);
 	CHECK(res == 0);
 	sim_leave(world->reactor);

@@ -138,6 +138,7 @@ struct mworld {
 	bool has_equal_cntlids;
 	bool is_cloned; /* the targets report instances and are not clustered */
 	struct net_addr addrs[MWORLD_PORTS_MAX];
+	struct host_addr path_addrs[MWORLD_PORTS_MAX]; /* the same, as the host side names them */
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
 	/* Further namespaces from the next apply on, with higher NSIDs and the blocks of the last

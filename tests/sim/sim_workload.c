@@ -287,7 +287,7 @@ static void host_config_choose(struct sim_host *host, struct host_config *config
 	char name[64];
 
 	*config = (struct host_config){
-		.addr = host->world->addr,
+		.addr.net = host->world->addr,
 		.io_queues = host->is_discovery ? 0 : 1 + (unsigned)prng_below(prng, 4),
 		.io_queue_size = 2 + (unsigned)prng_below(prng, prng_one_in(prng, 2) ? 3 : 63),
 		.kato_ms = prng_one_in(prng, 4) ? 0 : 200 + (uint32_t)prng_below(prng, 3000),

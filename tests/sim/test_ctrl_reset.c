@@ -133,7 +133,7 @@ static void ctrl_connect(unsigned index)
 {
 	static const struct host_callbacks callbacks = {.connected = on_connected,
 							.event = on_event};
-	struct host_config config = {.addr = scene.addr, .io_queues = 1, .io_queue_size = 8};
+	struct host_config config = {.addr.net = scene.addr, .io_queues = 1, .io_queue_size = 8};
 
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), TARGET_DEFAULT_NQN);
 	text_copy(config.host_nqn, sizeof(config.host_nqn), "nqn.2026-11.io.weft:resets");

@@ -4,8 +4,11 @@
  * path and a remedy; flags; stable identities; snapshots and the reuse of media.
  */
 #include "config/config.h"
+#include "config/config_parse.h"
+#include "config/fields.h"
 #include "daemon/media_registry.h"
 #include "daemon/snapshot_build.h"
+#include "target/transport.h"
 
 #include "config_text.h"
 
@@ -222,6 +225,8 @@ static const struct {
 	{"{'version':1,'ports':[[]]}", "ports[0]: must be an object, not a list"},
 	{PORT("'id':0"), "ports[0].id: is 0, must be 1 to 65535"},
 	{PORT("'transport':'rdma'"), "ports[0].transport: \"rdma\" must be \"tcp\""},
+	{PORT("'transport':'TCP'"), "ports[0].transport: \"TCP\" must be \"tcp\""},
+	{PORT("'transport':3"), "ports[0].transport: must be a text, not a whole number"},
 	{PORT("'address':'localhost'"), "ports[0].address: \"localhost\" must be a numeric"},
 	{PORT("'address':'127.0.0.1:44'"), "ports[0].address: \"127.0.0.1:44\" must be"},
 	{PORT("'address':'[::1]'"), "ports[0].address: \"[::1]\" must be a numeric"},
@@ -265,6 +270,46 @@ static void every_mistake_is_named(void)
 {
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		expect_error(quoted(mistakes[i].document), mistakes[i].error);
+}
+
+/* Ports of different transports may share an address, ports of one transport may not. */
+static void ports_clash_within_a_transport(void)
+{
+	struct config_port a = {.transport = DISCOVERY_TCP}, b = {.transport = DISCOVERY_TCP};
+
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &a.listen));
+	EXPECT_EQ(0, net_addr_parse("0.0.0.0:4420", 0, &b.listen));
+	EXPECT(config_ports_clash(&a, &b) && config_ports_clash(&b, &a));
+	EXPECT(config_ports_clash(&a, &a));
+	b.transport = DISCOVERY_RDMA;
+	EXPECT(!config_ports_clash(&a, &b) && !config_ports_clash(&b, &a));
+	b.listen = a.listen;
+	EXPECT(!config_ports_clash(&a, &b));
+	a.transport = DISCOVERY_RDMA;
+	EXPECT(config_ports_clash(&a, &b));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4421", 0, &a.listen));
+	EXPECT(!config_ports_clash(&a, &b));
+}
+
+/* The words of the document are the names of the transports that the target has. */
+static void transports_of_ports_are_those_of_the_target(void)
+{
+	const struct config_field *field = config_port_object.fields;
+	unsigned found = 0;
+
+	while (strcmp(field->key, "transport") != 0)
+		field++;
+	for (unsigned i = 0; i < 256; i++) {
+		const struct transport_ops *transport = transport_of((enum discovery_transport)i);
+
+		EXPECT_EQ(transport != NULL, i < field->word_count && field->words[i] != NULL);
+		if (!transport)
+			continue;
+		EXPECT_STR(transport->name, field->words[i]);
+		found++;
+	}
+	EXPECT_EQ(1, found);
+	EXPECT_EQ(DISCOVERY_TCP, field->number);
 }
 
 static void all_mistakes_are_collected(void)
@@ -543,6 +588,8 @@ static void a_snapshot_says_what_the_document_said(void)
 	if (!config || !registry)
 		return;
 	EXPECT_EQ(0, snapshot_from_config(config, registry, 5, &snapshot, &errors));
+	for (unsigned i = 0; i < snapshot->port_count; i++)
+		EXPECT(snapshot->ports[i].transport == &transport_tcp);
 	config_free(config);
 	media_registry_commit(registry);
 	EXPECT_EQ(2, media_registry_count(registry));
@@ -672,6 +719,8 @@ int main(void)
 	TAP_RUN(fills_in_defaults);
 	TAP_RUN(identities_are_random);
 	TAP_RUN(every_mistake_is_named);
+	TAP_RUN(ports_clash_within_a_transport);
+	TAP_RUN(transports_of_ports_are_those_of_the_target);
 	TAP_RUN(all_mistakes_are_collected);
 	TAP_RUN(a_long_name_is_refused);
 	TAP_RUN(a_bad_host_list_lets_nobody_in);

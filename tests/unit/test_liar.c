@@ -413,7 +413,7 @@ static void tell_setup_lie(const struct lie *lie, void (*on_ready)(struct fake_c
 		printf("# %s: %s\n", lie->name, world->error.text);
 	EXPECT_EQ(lie->result, world->result);
 	expect_text(world, lie);
-	net_addr_format(&world->config.addr, addr);
+	net_addr_format(&world->config.addr.net, addr);
 	if (strstr(world->error.text, addr) == NULL &&
 	    strstr(world->error.text, world->config.subsystem_nqn) == NULL) {
 		printf("# %s: %s\n", lie->name, world->error.text);

@@ -386,10 +386,10 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	char text[JOIN_WHY_BYTES];
 	struct join_ctrl ctrl;
 	struct join_ns *one, *two;
-	struct net_addr addr;
+	struct host_addr addr = {.transport = NULL};
 	uint64_t told = 0;
 
-	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &addr));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &addr.net));
 	EXPECT_EQ(0, join_ctrl_add(join, &ctrl, &addr));
 	identity.instance[0] = 1;
 	EXPECT_EQ(0, join_ctrl_enter(join, &ctrl, &identity, text));
