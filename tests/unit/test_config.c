@@ -226,7 +226,7 @@ static const struct {
 	{PORT("'id':0"), "ports[0].id: is 0, must be 1 to 65535"},
 	{PORT("'transport':'rdma'"), "ports[0].transport: \"rdma\" must be \"tcp\""},
 	{PORT("'transport':'TCP'"), "ports[0].transport: \"TCP\" must be \"tcp\""},
-	{PORT("'transport':3"), "ports[0].transport: must be a text, not a whole number"},
+	{PORT("'transport':3"), "ports[0].transport: must be a string, not a whole number"},
 	{PORT("'address':'localhost'"), "ports[0].address: \"localhost\" must be a numeric"},
 	{PORT("'address':'127.0.0.1:44'"), "ports[0].address: \"127.0.0.1:44\" must be"},
 	{PORT("'address':'[::1]'"), "ports[0].address: \"[::1]\" must be a numeric"},
