@@ -182,7 +182,7 @@ static void commands_measure(void)
 		{"4 KiB write, null", NVME_IO_WRITE, 2},
 	};
 
-	dispatch.io.can_map_media = true;
+	dispatch.io.moves_in_place = true;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct micro_what what = {.group = "dispatch", .name = rows[i].name};
 
@@ -228,16 +228,16 @@ static void *made(size_t bytes)
 static void ns_fill(struct ns *ns, uint32_t nsid, const char *spec)
 {
 	struct media_error error;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct media *media;
 
 	CHECK(media_open(spec, &media, &error) == 0);
-	CHECK(ns_store_create(media, 1, &store) == 0);
+	CHECK(ns_backing_create(media, 1, &backing) == 0);
 	*ns = (struct ns){
 		.nsid = nsid,
 		.ana_group = 1,
 	};
-	ns_bind(ns, store);
+	ns_bind(ns, backing);
 }
 
 static struct snapshot *snapshot_build(void)

@@ -50,8 +50,9 @@ struct one_io {
 	struct sim *sim;
 	struct reactor *control, *data, *client;
 	struct target *target;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct net_addr addrs[PORTS];
+	struct host_addr path_addrs[PORTS]; /* the same, as the host side names them */
 	struct host_ctrl *ctrl;
 	bool is_applied, is_connected, is_gone, is_shut_down;
 	struct host_cmd cmds[DEPTH_MAX];
@@ -153,7 +154,7 @@ static void snapshot_fill(struct snapshot *snapshot)
 		.nsid = 1,
 		.ana_group = 1,
 	};
-	ns_bind(&subsystem->namespaces[0], ns_store_get(one.store));
+	ns_bind(&subsystem->namespaces[0], ns_backing_get(one.backing));
 	snapshot->subsystems = sim_alloc(sizeof(struct subsystem *));
 	snapshot->subsystems[0] = subsystem;
 	snapshot->subsystem_count = 1;
@@ -188,7 +189,7 @@ static void target_start(void)
 	struct media *media;
 
 	CHECK(snapshot != NULL && media_open(NS_SPEC, &media, &error) == 0);
-	CHECK(ns_store_create(media, 1, &one.store) == 0);
+	CHECK(ns_backing_create(media, 1, &one.backing) == 0);
 	snapshot_fill(snapshot);
 	sim_enter(one.control);
 	CHECK(target_create(&config, &one.target) == 0);
@@ -215,7 +216,7 @@ static void target_end(void)
 	CHECK(sim_run_while(one.sim, is_shutting_down, NULL, WAIT_NS));
 	sim_enter(one.control);
 	target_destroy(one.target);
-	ns_store_put(one.store);
+	ns_backing_put(one.backing);
 	sim_leave(one.control);
 }
 
@@ -238,7 +239,7 @@ static void host_start(void)
 {
 	static const struct host_callbacks callbacks = {.connected = on_connected};
 	struct host_config config = {
-		.addr = one.addrs[0],
+		.addr = one.path_addrs[0],
 		.subsystem_nqn = NQN,
 		.host_nqn = "nqn.2026-11.io.weft:one-host",
 		.io_queues = 1,
@@ -270,7 +271,7 @@ static void paths_start(void)
 	struct paths_config config = {
 		.reactor = one.client,
 		.nqn = NQN,
-		.addrs = one.addrs,
+		.addrs = one.path_addrs,
 		.count = (unsigned)one.path_count,
 		.policy = one.policy,
 		.queue_size = DEPTH_MAX + 1,
@@ -340,6 +341,8 @@ static void play(void)
 	side_scope_init(one.data, one.client);
 	CHECK(net_addr_parse("10.0.0.1:4420", 4420, &one.addrs[0]) == 0);
 	CHECK(net_addr_parse("10.0.0.2:4420", 4420, &one.addrs[1]) == 0);
+	for (unsigned i = 0; i < PORTS; i++)
+		one.path_addrs[i].net = one.addrs[i];
 	one.buffers = aligned_alloc(4096, one.depth * one.io_bytes);
 	CHECK(one.buffers != NULL);
 	memset(one.buffers, 0x5a, one.depth * one.io_bytes);

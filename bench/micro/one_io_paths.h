@@ -14,7 +14,7 @@
 struct paths_config {
 	struct reactor *reactor;
 	const char *nqn;
-	const struct net_addr *addrs; /* count paths */
+	const struct host_addr *addrs; /* count paths */
 	unsigned count;
 	enum path_policy policy;
 	unsigned queue_size;

@@ -65,8 +65,8 @@ struct weft_options {
 	const char *host_nqn; /* NULL: as nvme-cli finds it, or derived from the machine */
 	const char *host_id;  /* a UUID; NULL: as nvme-cli finds it, or derived from the machine */
 	/* Receives log lines for people: level 0 error, 1 warning, 2 information, 3 debugging.
-	 * NULL: no log. Called on libweft's threads with lines about this instance only. libweft
-	 * writes nothing to standard error. */
+	 * NULL: no log. Called on libweft's threads, and by weft_open on its caller's, with lines
+	 * about this instance only. libweft writes nothing to standard error. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	const char *sysfs; /* folder that contains class/ and devices/; NULL: /sys */
@@ -209,7 +209,7 @@ struct weft_ns_info {
 	 * good. */
 	bool is_stale;
 	/* The controller supports WEFT_LBA_STATUS, and blocks without data read as zeroes. */
-	bool tells_allocated;
+	bool reports_allocated;
 };
 
 /* Fills in up to max NSIDs in ascending order. Returns the number of namespaces. */
@@ -225,7 +225,7 @@ WEFT_API int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struc
 WEFT_API int weft_ns_dup(const struct weft_ns *ns, struct weft_ns **ret_ns);
 /* For a handle whose flush has failed with -EIO and whose user is gone: if the flush reported a
  * loss of writes, handles that are opened later report the loss again. */
-WEFT_API void weft_ns_untell(struct weft_ns *ns);
+WEFT_API void weft_ns_repeat_loss(struct weft_ns *ns);
 WEFT_API void weft_ns_close(struct weft_ns *ns);
 /* Returns the present state: a namespace may grow. -ESTALE: the namespace was formatted with
  * another block size since the handle was opened. The handle is then useless: close it and open the
@@ -254,7 +254,7 @@ enum weft_op {
 	WEFT_RESERVATION_REPORT,
 	/* Which blocks of the range are allocated: iov receives the controller's LBA Status
 	 * Descriptor List (NVM Command Set 1.1, section 4.2.1). Blocks that are missing from the
-	 * list read as zeroes. -EOPNOTSUPP unless weft_ns_info sets tells_allocated. */
+	 * list read as zeroes. -EOPNOTSUPP unless weft_ns_info sets reports_allocated. */
 	WEFT_LBA_STATUS,
 };
 

@@ -71,9 +71,9 @@ static const struct api_route routes[] = {
 	 0},
 	{"GET", "/v1/peers", api_peers_get, "Other members of the cluster", 0},
 	{"GET", "/v1/reservations", api_reservations_get, "Namespaces with registered hosts", 0},
-	{"GET", "/v1/removed", api_removed_get, "Removed namespaces and what is kept of them", 0},
+	{"GET", "/v1/removed", api_removed_get, "Removed namespaces and their kept state", 0},
 	{"DELETE", "/v1/removed/{uuid}", api_removed_delete,
-	 "Forget a removed namespace and what is kept of it", 0},
+	 "Drop a removed namespace and its kept state", 0},
 	{"GET", "/v1/openapi.json", api_openapi_get, "This API, as an OpenAPI document", 0},
 };
 
@@ -169,11 +169,10 @@ static void route_missing(struct api_call *call, const char *allow)
 	char *text = NULL;
 
 	if (allow[0] == 0) {
-		api_fail(call, 404,
-			 "there is nothing at this path; GET /v1/openapi.json tells what there is");
+		api_fail(call, 404, "unknown path; GET /v1/openapi.json describes the API");
 		return;
 	}
-	if (asprintf(&text, "the method is not possible here; possible: %s", allow) >= 0)
+	if (asprintf(&text, "method not allowed for this path; allowed: %s", allow) >= 0)
 		answer.taken_body = http_problem_text(answer.status, text);
 	free(text);
 	answer.taken_allow = strdup(allow);
@@ -212,12 +211,12 @@ static bool *query_flag(struct api_call *call, const char *key)
 static const char *query_known(unsigned flags)
 {
 	if (flags & API_APPLY)
-		return "; known are dry_run and apply";
+		return "; known keys: dry_run, apply";
 	if (flags & API_DATA)
-		return "; known are dry_run and delete_data";
+		return "; known keys: dry_run, delete_data";
 	if (flags & API_LIMIT)
-		return "; known is limit";
-	return flags & API_CHANGE ? "; known is dry_run" : "";
+		return "; known key: limit";
+	return flags & API_CHANGE ? "; known key: dry_run" : "";
 }
 
 /* Takes one KEY=VALUE. 0, or -EINVAL after the call was answered. */
@@ -232,13 +231,11 @@ static int query_item(struct api_call *call, const char *key, const char *value)
 			call->limit = (uint32_t)number;
 			return 0;
 		}
-		api_fail(call, 400, "the query: limit must be a number from 1 to %d",
-			 API_LIMIT_MAX);
+		api_fail(call, 400, "query: limit must be a number from 1 to %d", API_LIMIT_MAX);
 	} else if (!flag) {
-		api_fail(call, 400, "the query has a key that is not known here%s",
-			 query_known(flags));
+		api_fail(call, 400, "unknown key in the query%s", query_known(flags));
 	} else if (!value || !flag_parse(value, flag)) {
-		api_fail(call, 400, "the query: a key must be =true or =false");
+		api_fail(call, 400, "query: %s must be true or false", key);
 	} else {
 		return 0;
 	}
@@ -287,7 +284,7 @@ static int if_match_take(struct api_call *call)
 		    call->expected_generation > 0)
 			return 0;
 	}
-	api_fail(call, 400, "If-Match: must be a generation, as the ETag of an answer tells it");
+	api_fail(call, 400, "If-Match: must be a generation number, as in the ETag of an answer");
 	return -EINVAL;
 }
 
@@ -348,7 +345,8 @@ static int number_take(struct api_call *call)
 		    strncmp(at, "{group}", 7) != 0)
 			continue;
 		if (text_parse_u64(call->params[param], UINT32_MAX, &number) < 0) {
-			api_fail(call, 404, "the path has a text where a number is expected");
+			api_fail(call, 404, "%.*s in the path must be a number",
+				 (int)strcspn(at + 1, "}"), at + 1);
 			return -EINVAL;
 		}
 		call->number = (uint32_t)number;
@@ -435,7 +433,8 @@ static int api_start(struct daemon *daemon, const struct api_options *options, s
 	else if (http.socket_path || http.has_tcp)
 		res = http_server_start(&http, &api->server, &error);
 	if (res < 0 && !options->socket_path) {
-		log_warn("control", "no REST API and no weft ctl by a Unix socket: %s", error.text);
+		log_warn("control", "the REST API and weft ctl cannot use the Unix socket: %s",
+			 error.text);
 		http.socket_path = NULL;
 		res = http.has_tcp ? http_server_start(&http, &api->server, &error) : 0;
 	}

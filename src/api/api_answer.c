@@ -79,7 +79,7 @@ static json_t *text_json(const char *text)
 {
 	json_t *json = json_string(text);
 
-	return json ? json : json_string("the error names something that is not UTF-8");
+	return json ? json : json_string("the error text is not valid UTF-8 and cannot be shown");
 }
 
 void api_fail_errors(struct api_call *call, int status, const char *error,
@@ -172,7 +172,8 @@ static void change_fail(struct api_call *call, const struct change_result *resul
 
 	if (result->res == -ESTALE && result->errors.count == 0) {
 		api_fail(call, 412,
-			 "the generation is %llu by now, not %llu: read again, then change",
+			 "the configuration is at generation %llu, not %llu: read the "
+			 "configuration again, then repeat the change",
 			 (unsigned long long)daemon_generation(call->api->daemon),
 			 (unsigned long long)call->expected_generation);
 		return;

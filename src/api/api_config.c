@@ -45,7 +45,7 @@ void api_config_import(struct api_call *call)
 	json_t *document = config_import_nvmetcli(call->body, &errors, &notes);
 
 	if (!document) {
-		api_fail_errors(call, 400, "this is not a document that nvmetcli saved", &errors);
+		api_fail_errors(call, 400, "not a document of `nvmetcli save`", &errors);
 		return;
 	}
 	json_decref(call->body);

@@ -23,8 +23,8 @@
 
 int document_no_subsystem(const char *nqn, struct config_errors *errors)
 {
-	config_errors_add(errors, "there is no subsystem %.223s; GET /v1/subsystems lists them",
-			  nqn);
+	config_errors_add(
+		errors, "there is no subsystem %.223s; `weft ctl subsystem list` lists them", nqn);
 	return -ENOENT;
 }
 
@@ -36,8 +36,7 @@ int document_no_ns(const char *nqn, uint32_t nsid, struct config_errors *errors)
 
 int document_no_port(uint32_t id, struct config_errors *errors)
 {
-	config_errors_add(errors, "there is no port %u in the document; GET /v1/ports lists them",
-			  id);
+	config_errors_add(errors, "there is no port %u; `weft ctl port list` lists them", id);
 	return -ENOENT;
 }
 
@@ -70,7 +69,8 @@ int document_keeps(const struct config_object *object, const json_t *element, co
 
 	if (!value || json_equal(json_object_get(element, key), value))
 		return 0;
-	config_errors_add(errors, "%s: cannot be changed; make a new one and remove this", key);
+	config_errors_add(errors, "%s: cannot be changed; remove and add again with another value",
+			  key);
 	return -EINVAL;
 }
 
@@ -85,9 +85,8 @@ static int size_parse(const json_t *size, uint64_t *ret_bytes, struct config_err
 		*ret_bytes = 0;
 	if (*ret_bytes > 0 && *ret_bytes <= INT64_MAX - MEDIA_BLOCK_DEFAULT)
 		return 0;
-	config_errors_add(errors,
-			  "size: must be a number of bytes, or a text such as \"512M\", \"10G\" or "
-			  "\"20GB\"");
+	config_errors_add(errors, "size: must be a number of bytes, or a string such as \"512M\", "
+				  "\"10G\" or \"20GB\"");
 	return -EINVAL;
 }
 
@@ -143,8 +142,8 @@ static int device_resize(const char *spec, uint64_t device, uint64_t wanted, cha
 		return *ret_spec ? 0 : -ENOMEM;
 	}
 	config_errors_add(errors,
-			  "size: %s is a block device of %llu bytes: make that larger first, then "
-			  "ask for the size that it has",
+			  "size: %s is a block device of %llu bytes: enlarge the device first, "
+			  "then give its new size",
 			  spec, (unsigned long long)device);
 	return -EINVAL;
 }

@@ -45,7 +45,7 @@ static void health_add(struct health *health, bool is_error, const char *format,
 static void health_judge_ns(struct health *health, const struct subsystem *subsystem,
 			    const struct ns *ns, struct peers *peers)
 {
-	struct ns_live *live = ns_store_live(ns->store);
+	struct ns_live *live = ns_backing_live(ns->backing);
 	uint64_t errors = ns_live_media_errors(live) - ns_live_acknowledged(live);
 	uint64_t full = ns_live_look_space(live, clock_monotonic_ns());
 	struct peers_problem of_peers;
@@ -53,24 +53,22 @@ static void health_judge_ns(struct health *health, const struct subsystem *subsy
 
 	if (errors > 0)
 		health_add(health, true,
-			   "%s, namespace %u: %llu commands failed because of its medium, %s; see "
-			   "the log and the medium, then acknowledge them",
+			   "%s, namespace %u: %llu commands failed with errors of the medium, %s; "
+			   "see the log and check the medium, then `weft ctl health --acknowledge`",
 			   subsystem->nqn, ns->nsid, (unsigned long long)errors, ns->media->spec);
 	if (full > 0)
-		health_add(
-			health, true,
-			"%s, namespace %u (%s): %llu commands failed for lack of space; make room "
-			"where its medium is",
-			subsystem->nqn, ns->nsid, ns->media->spec, (unsigned long long)full);
+		health_add(health, true,
+			   "%s, namespace %u (%s): %llu commands failed for lack of space; free "
+			   "space where the medium is stored",
+			   subsystem->nqn, ns->nsid, ns->media->spec, (unsigned long long)full);
 	if (media_problem(ns->media, &problem))
 		health_add(health, true, "%s, namespace %u (%s): %s", subsystem->nqn, ns->nsid,
 			   ns->media->spec, problem.text);
 	if (media_is_another(ns->media))
 		health_add(
 			health, false,
-			"%s, namespace %u (%s): another file than the one that was served last "
-			"has this name: a copy of it, or something else; see to it that it is the "
-			"right one",
+			"%s, namespace %u (%s): the file is not the one that was served last under "
+			"this name, but a copy or another file; check that it holds the right data",
 			subsystem->nqn, ns->nsid, ns->media->spec);
 	if (peers && peers_problem(peers, ns, &of_peers))
 		health_add(health, of_peers.is_error, "%s, namespace %u (%s): %s", subsystem->nqn,
@@ -99,10 +97,9 @@ void api_health_get(struct api_call *call)
 	if (store_is_gone(daemon_store(call->api->daemon)))
 		health_add(&health, true,
 			   "the state store was deleted, moved or replaced while it is in use: "
-			   "changes "
-			   "are refused; save the configuration with weft ctl export, stop the "
-			   "target, "
-			   "then put its folder back or start it with what was saved");
+			   "changes are refused; save the configuration with `weft ctl export`, "
+			   "stop the target, then restore the state folder or start with the saved "
+			   "configuration");
 	else if (store_problem(daemon_store(call->api->daemon), &problem))
 		health_add(&health, true, "%s", problem.text);
 	for (unsigned i = 0; snapshot && i < snapshot->port_count; i++) {
@@ -125,7 +122,7 @@ void api_health_acknowledge(struct api_call *call)
 		const struct subsystem *subsystem = snapshot->subsystems[i];
 
 		for (unsigned n = 0; n < subsystem->ns_count; n++) {
-			struct ns_live *live = ns_store_live(subsystem->namespaces[n].store);
+			struct ns_live *live = ns_backing_live(subsystem->namespaces[n].backing);
 			uint64_t errors = ns_live_media_errors(live);
 
 			acknowledged += errors - ns_live_acknowledged(live);

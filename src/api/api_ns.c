@@ -23,7 +23,7 @@
 
 static json_t *counters_json(const struct ns *ns)
 {
-	const struct ns_live *live = ns_store_live(ns->store);
+	const struct ns_live *live = ns_backing_live(ns->backing);
 	uint64_t sums[5] = {0};
 
 	for (unsigned i = 0; i < ns_live_local_count(live); i++) {
@@ -109,7 +109,7 @@ static int size_fold(struct api_call *call, json_t *ns, struct config_errors *er
 			       ? document_media_check_size(media, errors)
 			       : 0;
 	if (!media) {
-		config_errors_add(errors, "size: needs \"media\", as a text");
+		config_errors_add(errors, "size: needs \"media\", a string");
 		return -EINVAL;
 	}
 	res = document_media_resize(media, size, &resized, &rounded, errors);
@@ -257,12 +257,14 @@ static void clustered_note(struct api_call *call, const json_t *document, const 
 	}
 	len = strlen(call->note);
 	snprintf(call->note + len, sizeof(call->note) - len,
-		 "%sthe namespace is clustered, and the change holds for this member alone: make "
-		 "it on %s too%s",
+		 "%sthe namespace is clustered, and the change applies to this member only: repeat "
+		 "the change on %s%s",
 		 len > 0 ? "; " : "", names,
-		 is_size         ? "; until then hosts use only members that have one size"
-		 : is_protection ? "; until then hosts can write through members without it"
-				 : "");
+		 is_size ? "; until then hosts use the namespace only through members with the "
+			   "same size"
+		 : is_protection
+			 ? "; until then hosts can write through members without write protection"
+			 : "");
 }
 
 static int ns_edit(struct api_call *call, json_t *document, struct config_errors *errors)
@@ -316,8 +318,8 @@ static void ns_removed(struct api_call *call)
 		media_registry_file_deleted(daemon_registry(call->api->daemon), &file->uuid);
 		return;
 	}
-	log_warn("control", "%s: its namespace is gone, the file is not: %s", file->path,
-		 strerror(-res));
+	log_warn("control", "%s: the namespace was removed, but its file could not be deleted: %s",
+		 file->path, strerror(-res));
 	data_tell(call, "kept", file->path);
 }
 
@@ -345,9 +347,9 @@ static int nameless_check(struct api_call *call, const json_t *ns, struct config
 		return 1;
 	if (!call->deletes_data) {
 		config_errors_add(errors,
-				  "the file of namespace %u was deleted, or replaced by another, "
-				  "while it is served: its data are gone with the namespace. Copy "
-				  "them first, with weft copy; to give them up: --delete-data",
+				  "the file of namespace %u was deleted or replaced while it is "
+				  "served: removing the namespace destroys its data. Copy the data "
+				  "first (weft copy), or discard them with --delete-data",
 				  call->number);
 		return -EBUSY;
 	}
@@ -371,7 +373,8 @@ static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
 	char *path = NULL;
 
 	if (protect && strcmp(protect, "none") != 0) {
-		config_errors_add(errors, "namespace %u is write protected: its data stay",
+		config_errors_add(errors,
+				  "namespace %u is write protected: its data cannot be deleted",
 				  call->number);
 		return -EPERM;
 	}
@@ -388,10 +391,11 @@ static int data_check(struct api_call *call, json_t *subsystem, json_t *ns,
 		data_tell(call, "deleted", path);
 		return 0;
 	}
-	config_errors_add(errors,
-			  "namespace %u has no file that the pool of its subsystem made: remove it "
-			  "without delete_data, and its data yourself",
-			  call->number);
+	config_errors_add(
+		errors,
+		"the file of namespace %u was not created by the pool of its subsystem: remove the "
+		"namespace without --delete-data, then delete the data yourself",
+		call->number);
 	return -EPERM;
 }
 

@@ -8,6 +8,7 @@
 #include "api/api_call.h"
 #include "config/fields.h"
 #include "daemon/ana_change.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ static json_t *port_implied_json(const struct api_call *call, const struct port 
 	struct config_port config = {.id = 0};
 
 	config_object_init(&config_port_object, &config);
+	config.transport = port_transport(port)->trtype;
 	config.listen = port->listen;
 	config.is_implied = true;
 	config_object_from_served(&config_port_object, port, &config);
@@ -75,7 +77,7 @@ static const struct config_port *port_of(struct api_call *call)
 		if (config->ports[i].id == id)
 			return &config->ports[i];
 	}
-	api_fail(call, 404, "there is no port %u; GET /v1/ports lists them", id);
+	api_fail(call, 404, "there is no port %u; `weft ctl port list` lists them", id);
 	return NULL;
 }
 
@@ -155,7 +157,7 @@ static int port_remove(struct api_call *call, json_t *document, struct config_er
 	if (!document_port(document, call->number, &index))
 		return document_no_port(call->number, errors);
 	if (json_array_size(ports) == 1) {
-		config_errors_add(errors, "port %u is the last one; add another first",
+		config_errors_add(errors, "port %u is the only port; add another port first",
 				  call->number);
 		return -EBUSY;
 	}
@@ -216,8 +218,8 @@ static int ana_edit(struct api_call *call, json_t *document, struct config_error
 	if (!port)
 		return document_no_port(id, errors);
 	if (!json_is_string(state) || json_object_size(call->body) != 1) {
-		config_errors_add(errors, "the body must be {\"state\": \"optimized\"}, or another "
-					  "of the ANA states");
+		config_errors_add(errors, "the body must be {\"state\": STATE}, with an ANA state "
+					  "such as \"optimized\"");
 		return -EINVAL;
 	}
 	list = document_list(port, "ana");
@@ -244,7 +246,7 @@ void api_ana_put(struct api_call *call)
 	};
 
 	if (call->number == 0 || call->number > CONFIG_ANA_GROUP_MAX) {
-		api_fail(call, 404, "there is no ANA group %u; they are 1 to %d", call->number,
+		api_fail(call, 404, "there is no ANA group %u; groups are 1 to %d", call->number,
 			 CONFIG_ANA_GROUP_MAX);
 		return;
 	}

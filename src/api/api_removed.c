@@ -42,10 +42,12 @@ void api_removed_delete(struct api_call *call)
 			  : -ENOENT;
 
 	if (res == -ENOENT)
-		api_fail(call, 404, "nothing is kept of a removed namespace %.64s",
+		api_fail(call, 404,
+			 "there is no removed namespace %.64s with kept state; `weft ctl removed` "
+			 "lists them",
 			 call->params[0]);
 	else if (res < 0)
-		api_fail(call, res == -ENOSPC ? 507 : 500, "it was not dropped: %s",
+		api_fail(call, res == -ENOSPC ? 507 : 500, "cannot drop the kept state: %s",
 			 strerror(-res));
 	else
 		api_answer(call, json_pack("{s:b}", "dropped", true));

@@ -38,7 +38,7 @@ static json_t *reservation_json(const struct subsystem *subsystem, const struct 
 	char holder[UUID_TEXT_BYTES];
 	json_t *object;
 
-	reservation_describe(ns_store_live(ns->store), &info);
+	reservation_describe(ns_backing_live(ns->backing), &info);
 	if (info.registrant_count == 0 && info.type == RESERVATION_NONE)
 		return NULL;
 	object = json_pack("{s:s, s:I, s:s, s:I, s:b, s:o}", "subsystem", subsystem->nqn, "nsid",
@@ -89,11 +89,11 @@ void api_reservation_delete(struct api_call *call)
 	struct daemon_facts facts;
 
 	if (!ns) {
-		api_fail(call, 404, "there is no namespace %u of a subsystem %.223s", call->number,
+		api_fail(call, 404, "there is no namespace %u in subsystem %.223s", call->number,
 			 call->params[0]);
 		return;
 	}
 	daemon_get_facts(call->api->daemon, &facts);
-	reservation_clear_by_admin(facts.target, ns_store_live(ns->store), reservation_cleared,
+	reservation_clear_by_admin(facts.target, ns_backing_live(ns->backing), reservation_cleared,
 				   call);
 }

@@ -21,7 +21,8 @@ const struct config_subsystem *api_subsystem_of(struct api_call *call)
 		config ? config_find_subsystem(config, call->params[0]) : NULL;
 
 	if (!subsystem || subsystem->is_implied) {
-		api_fail(call, 404, "there is no subsystem %.223s; GET /v1/subsystems lists them",
+		api_fail(call, 404,
+			 "there is no subsystem %.223s; `weft ctl subsystem list` lists them",
 			 call->params[0]);
 		return NULL;
 	}
@@ -101,8 +102,8 @@ static int subsystem_edit(struct api_call *call, json_t *document, struct config
 	any = json_object_get(call->body, "allow_any_host");
 	hosts = json_object_get(call->body, "hosts");
 	if (json_is_true(any) && json_array_size(hosts) > 0) {
-		config_errors_add(errors, "hosts: either a list of hosts may connect, or any host; "
-					  "leave out one of both");
+		config_errors_add(errors, "hosts: cannot be combined with \"allow_any_host\"; "
+					  "leave out one of the two");
 		return -EINVAL;
 	}
 	/* As in a document, a list of hosts turns "allow_any_host" off. */

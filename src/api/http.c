@@ -348,8 +348,8 @@ static enum MHD_Result mhd_on_headers(struct http_listener *listener, struct htt
 	conn_trust(listener->server, private->conn, is_trusted);
 	if (!is_trusted)
 		return mhd_refuse(private, MHD_HTTP_UNAUTHORIZED,
-				  "this needs the token of --api-token-file: send Authorization: "
-				  "Bearer TOKEN");
+				  "not authenticated: send Authorization: Bearer TOKEN, with the "
+				  "token of --api-token-file");
 	if (length && strtoull(length, NULL, 10) > HTTP_BODY_BYTES_MAX)
 		return mhd_refuse(private, MHD_HTTP_CONTENT_TOO_LARGE,
 				  "the body is larger than 16 MiB");
@@ -475,7 +475,7 @@ static void reaper_fire(struct reactor_timer *timer)
 		/* The HTTP thread sees the end of the stream and closes the connection. */
 		if (conn->deadline_ns <= now_ns && !conn_is_owed(conn)) {
 			log_limited(LOG_LEVEL_DEBUG, "control",
-				    "the REST API closes a connection that was silent too long");
+				    "the REST API closes an idle connection");
 			shutdown(conn->fd, SHUT_RDWR);
 			conn->deadline_ns = NO_DEADLINE;
 		}

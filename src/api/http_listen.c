@@ -46,13 +46,13 @@ int http_listen_unix(const char *path, int *ret_fd, struct unix_name *ret_name,
 		return 0;
 	case -EEXIST:
 		return fail(ret_error, res,
-			    "%s is there and is not a socket; remove it or choose another path "
-			    "with --api-socket",
+			    "%s exists and is not a socket; remove it or choose another path with "
+			    "--api-socket",
 			    path);
 	case -EADDRINUSE:
 		return fail(ret_error, res,
-			    "%s: another process answers there; end it or choose another path "
-			    "with --api-socket",
+			    "%s: another process listens on this socket; stop that process or "
+			    "choose another path with --api-socket",
 			    path);
 	case -ENAMETOOLONG:
 		return fail(ret_error, res,
@@ -107,8 +107,8 @@ static int token_judge(const char *path, char *token, ssize_t len, struct http_e
 	for (ssize_t i = 0; i < len; i++) {
 		if (token[i] <= ' ' || token[i] > '~')
 			return fail(error, -EINVAL,
-				    "%s: character %zd of the token is not a printable one of "
-				    "ASCII; make one with: openssl rand -hex 32",
+				    "%s: character %zd of the token is not printable ASCII; make "
+				    "one with: openssl rand -hex 32",
 				    path, i + 1);
 	}
 	return 0;
@@ -130,7 +130,8 @@ int http_token_load(const char *path, char **ret_token, struct http_error *ret_e
 		res = fail(ret_error, -EINVAL, "--api-token-file %s: not a regular file", path);
 	else if ((info.st_mode & 07) != 0)
 		res = fail(ret_error, -EPERM,
-			   "--api-token-file %s: everybody may use it (mode %04o); chmod 600 it",
+			   "--api-token-file %s: other users can access the file (mode %04o); run "
+			   "chmod 600 on it",
 			   path, info.st_mode & 07777);
 	else if ((len = read(fd, token, HTTP_TOKEN_BYTES_MAX)) < 0)
 		res = fail(ret_error, -errno, "--api-token-file %s: %s", path, strerror(errno));

@@ -63,7 +63,8 @@ static int server_listen(struct nbd_server *server)
 
 	if (res == -EADDRINUSE)
 		tool_error(options->command,
-			   "%s: another process answers there; end it or choose another path",
+			   "%s: another process listens on this socket; stop that process or "
+			   "choose another path",
 			   options->socket_path);
 	else if (res == -EEXIST)
 		tool_error(options->command,
@@ -108,7 +109,7 @@ static void accept_failed(struct nbd_server *server, int error)
 		return;
 	server->accept_at_ns = clock_monotonic_ns() + ACCEPT_PAUSE_NS;
 	if (!server->has_told_accept)
-		tool_error(server->options->command, "cannot accept a client yet: %s",
+		tool_error(server->options->command, "cannot accept a client: %s; trying again",
 			   strerror(error));
 	server->has_told_accept = true;
 }
@@ -209,7 +210,7 @@ static void server_stop(struct nbd_server *server)
 	if (read(server->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (server->is_stopping) {
-		tool_error(server->options->command, "second signal: ended at once");
+		tool_error(server->options->command, "second signal: ending without cleanup");
 		_exit(EXIT_FAILURE);
 	}
 	server->is_stopping = true;

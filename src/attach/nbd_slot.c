@@ -80,7 +80,7 @@ void nbd_slot_release(struct nbd_slot *slot)
 void nbd_slot_drop(struct nbd_slot *slot)
 {
 	if (slot->tells_loss)
-		weft_ns_untell(slot->client->ns);
+		weft_ns_repeat_loss(slot->client->ns);
 	nbd_slot_release(slot);
 }
 
@@ -205,7 +205,7 @@ void nbd_slot_submit(struct nbd_slot *slot)
 		asked_range(asked, slot->client->export.block_bytes, &request->block,
 			    &request->block_count);
 	if (asked->command == NBD_CMD_BLOCK_STATUS &&
-	    !slot->client->options->attached->handle.info.tells_allocated) {
+	    !slot->client->options->attached->handle.info.reports_allocated) {
 		nbd_slot_answer(slot, NBD_OK);
 		return;
 	}

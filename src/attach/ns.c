@@ -50,8 +50,8 @@ enum attach_news attach_ns_look(struct attach_ns *attached)
 	if (res == 0 && now.is_stale && !attached->has_told_replaced) {
 		attached->has_told_replaced = true;
 		tool_error(attached->command,
-			   "namespace %" PRIu32
-			   " was replaced by another one; run weft attach again to use that",
+			   "namespace %" PRIu32 " was replaced by another namespace; run weft "
+			   "attach again to use the new one",
 			   served->nsid);
 	}
 	if (res != 0 || now.is_gone)
@@ -96,8 +96,8 @@ int attach_ns_reopen(struct attach_ns *attached)
 		res = -ESTALE;
 	if (res == -ESTALE)
 		tool_error(attached->command,
-			   "namespace %" PRIu32
-			   " was replaced by another one; run weft attach again to use that",
+			   "namespace %" PRIu32 " was replaced by another namespace; run weft "
+			   "attach again to use the new one",
 			   before.nsid);
 	else if (res != 0)
 		tool_error(attached->command, "cannot query namespace %" PRIu32 ": %s", before.nsid,

@@ -95,7 +95,7 @@ static void signal_take(struct ublk_device *device)
 	if (read(device->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (device->is_stopping) {
-		tool_error(device->options->command, "second signal: ended at once");
+		tool_error(device->options->command, "second signal: ending without cleanup");
 		_exit(EXIT_FAILURE);
 	}
 	device->is_stopping = true;
@@ -282,7 +282,7 @@ static int device_fail(const struct ublk_device *device, const char *what, int r
 	const char *hint = "";
 
 	if (res == -EEXIST)
-		hint = "; the number is in use: choose another, or use --ublk without one";
+		hint = "; the number is in use: choose another, or use --ublk without a number";
 	else if (res == -EPERM || res == -EACCES)
 		hint = "; ublk needs root";
 	else if (res == -EOPNOTSUPP)

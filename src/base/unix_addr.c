@@ -14,6 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+bool unix_addr_fits(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path))
+		return true;
+	return slash && slash - path < PATH_MAX - 1 && strlen(slash + 1) <= UNIX_ADDR_NAME_MAX;
+}
+
 int unix_addr_make(const char *path, struct sockaddr_un *ret_addr, int *ret_folder)
 {
 	const char *slash = strrchr(path, '/');

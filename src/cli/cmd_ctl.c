@@ -67,7 +67,7 @@ static const struct ctl_subcommand commands[] = {
 	{"connections", NULL, ctl_connections, "", 0, 0, 0, "list connected hosts"},
 	{"peers", NULL, ctl_peers, "", 0, 0, 0, "list the other members of the cluster"},
 	{"removed", NULL, ctl_removed, "", 0, 0, 0, "list removed namespaces and kept state"},
-	{"removed", "drop", ctl_removed_drop, "UUID", 1, 1, 0, "forget one and its kept state"},
+	{"removed", "drop", ctl_removed_drop, "UUID", 1, 1, 0, "drop one and its kept state"},
 	{"reservations", NULL, ctl_reservations, "", 0, 0, 0,
 	 "list namespaces with registered hosts"},
 	{"reservations", "clear", ctl_reservation_clear, "NQN NSID", 2, 2, 0,

@@ -39,7 +39,7 @@ static void info_print_text(const struct utsname *kernel, const struct uring_cap
 		       caps->items[i].is_supported ? "yes" : "no",
 		       !caps->items[i].is_used       ? "unused"
 		       : caps->items[i].is_supported ? "used"
-						     : "done without");
+						     : "fallback");
 }
 
 static void info_print_json(const struct utsname *kernel, const struct uring_caps *caps, int res)

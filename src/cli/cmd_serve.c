@@ -200,7 +200,8 @@ static int serve_run(struct serve *serve, const struct source *source,
 	};
 	status = log_writer_start();
 	if (status)
-		log_warn("control", "cannot start the log writer, reactors write the log: %s",
+		log_warn("control",
+			 "cannot start the log writer: %s; reactors write the log themselves",
 			 strerror(-status));
 	status = daemon_run(options);
 	serve_ended(serve);

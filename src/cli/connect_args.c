@@ -33,9 +33,13 @@ void connect_args_init(struct connect_options *options, const char *command, con
 
 static int transport_take(void *to, const struct cli_given *given)
 {
-	if (strcmp(given->value, "tcp") == 0)
+	struct connect_options *options = to;
+
+	options->config.addr.transport = host_transport_find(given->value);
+	if (options->config.addr.transport != NULL)
 		return 0;
-	return cli_given_error(given, "\"%s\" is not supported yet; use tcp", given->value);
+	return cli_given_error(given, "\"%s\" is not supported yet; use %s", given->value,
+			       host_transport_names());
 }
 
 static int nqn_copy(const struct cli_given *given, const char *what, char to[NVME_NQN_BYTES])
@@ -106,7 +110,8 @@ const struct cli_option connect_where_options[] = {
 const struct cli_option connect_host_options[] = {
 	{"hostnqn", 'q', "NQN", "NQN of this host (/etc/nvme/hostnqn, else from /etc/machine-id)",
 	 .take = host_nqn_take},
-	{"hostid", 'I', "UUID", "identifier of this host (/etc/nvme/hostid, else likewise)",
+	{"hostid", 'I', "UUID",
+	 "identifier of this host (/etc/nvme/hostid, else from /etc/machine-id)",
 	 .take = host_id_take},
 	{"hdr-digest", 'g', NULL, "ask for header digests",
 	 CLI_SWITCH(OPTIONS, config.wants_header_digest)},
@@ -164,7 +169,7 @@ int connect_args_resolve(const char *text, uint16_t default_port, struct net_add
 int connect_args_finish(struct connect_options *options)
 {
 	host_names_fill(options);
-	if (net_addr_resolve(options->address, options->port, &options->config.addr) != 0) {
+	if (net_addr_resolve(options->address, options->port, &options->config.addr.net) != 0) {
 		tool_error(options->command, "cannot find the address of \"%s\"; check -a",
 			   options->address);
 		return -1;

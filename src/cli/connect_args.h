@@ -23,7 +23,7 @@ struct connect_options {
 	const char *command; /* name of the sub-command, for messages */
 	const char *address;
 	uint16_t port;
-	struct host_config config; /* addr is filled by connect_args_finish */
+	struct host_config config; /* addr.net is filled by connect_args_finish */
 	bool has_nqn;
 	bool has_host_nqn;
 	bool has_host_id;

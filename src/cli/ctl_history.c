@@ -75,12 +75,12 @@ static int rollback_foresee(struct ctl *ctl)
 		return res;
 	diff = json_object_get(answer, "diff");
 	if (status >= 300) {
-		printf("a rollback to it is not possible:\n");
+		printf("a rollback to this generation is not possible:\n");
 		lines_print(json_object_get(answer, "errors"));
 	} else if (json_array_size(diff) == 0) {
-		printf("a rollback to it would change nothing\n");
+		printf("a rollback to this generation would change nothing\n");
 	} else {
-		printf("a rollback to it would change:\n");
+		printf("a rollback to this generation would change:\n");
 		lines_print(diff);
 	}
 	json_decref(answer);

@@ -237,7 +237,7 @@ int ctl_peers(struct ctl *ctl)
 			cells[PEER_RANGE] = texts[PEER_RANGE];
 			ctl_table_row(&table, cells);
 		}
-		ctl_table_end(&table, "no other member: there is no cluster");
+		ctl_table_end(&table, "no other member: the target is not in a cluster");
 	}
 	json_decref(answer);
 	return CLI_OK;

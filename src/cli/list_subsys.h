@@ -11,7 +11,7 @@
 
 struct list_subsys_options {
 	struct mpath_config config;
-	struct net_addr addrs[MPATH_PATHS_MAX];
+	struct host_addr addrs[MPATH_PATHS_MAX];
 	unsigned addr_count;
 	bool is_json;
 	bool is_verbose;

@@ -160,12 +160,12 @@ const struct cli_command list_subsys_command = {
 /* ---- resolving the paths ------------------------------------------------------------------- */
 
 /* Ignores a path that is already in the list. */
-static int addr_add(struct list_subsys_options *options, const struct net_addr *addr)
+static int addr_add(struct list_subsys_options *options, const struct host_addr *addr)
 {
-	for (unsigned i = 0; i < options->addr_count; i++)
-		if (net_addr_same_host(&options->addrs[i], addr) &&
-		    net_addr_port(&options->addrs[i]) == net_addr_port(addr))
+	for (unsigned i = 0; i < options->addr_count; i++) {
+		if (host_addr_same(&options->addrs[i], addr))
 			return 0;
+	}
 	if (options->addr_count == MPATH_PATHS_MAX) {
 		tool_error(COMMAND, "more than %u paths", MPATH_PATHS_MAX);
 		return -1;
@@ -179,9 +179,9 @@ static int paths_resolve(struct list_args *args)
 	for (unsigned i = 0; i < args->path_count; i++) {
 		const struct path_arg *path = &args->paths[i];
 		uint16_t port = path->port != 0 ? path->port : args->default_port;
-		struct net_addr addr;
-		int res = path->may_have_port ? connect_args_resolve(path->address, port, &addr)
-					      : net_addr_resolve(path->address, port, &addr);
+		struct host_addr addr = {.transport = args->connect.config.addr.transport};
+		int res = path->may_have_port ? connect_args_resolve(path->address, port, &addr.net)
+					      : net_addr_resolve(path->address, port, &addr.net);
 
 		if (res != 0) {
 			tool_error(COMMAND,
@@ -195,11 +195,6 @@ static int paths_resolve(struct list_args *args)
 	return 0;
 }
 
-static bool entry_is_ours(const struct discovery_entry *entry)
-{
-	return entry->subtype == DISCOVERY_NVM && entry->transport == DISCOVERY_TCP;
-}
-
 /* Without -n, chooses the subsystem if only one is offered. 0, or -1 after a message. */
 static int log_choose(struct list_args *args, const struct discovery_log *log)
 {
@@ -211,7 +206,7 @@ static int log_choose(struct list_args *args, const struct discovery_log *log)
 	for (uint64_t i = 0; i < log->header.entry_count; i++) {
 		const struct discovery_entry *entry = &log->entries[i];
 
-		if (!entry_is_ours(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
+		if (!discovery_entry_is_usable(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
 			continue;
 		if (nqn[0] != 0) {
 			tool_error(COMMAND, "%s offers %s and others; name one with -n",
@@ -223,22 +218,37 @@ static int log_choose(struct list_args *args, const struct discovery_log *log)
 	return 0;
 }
 
+/* Names the paths to the subsystem, or to any while none is chosen, that need a transport which
+ * this build does not have. */
+static void left_out_tell(const struct list_args *args, const struct discovery_log *log)
+{
+	const char *nqn = args->options.config.subsystem_nqn;
+	char text[DISCOVERY_LEFT_OUT_BYTES];
+
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		if (discovery_entry_is_left_out(&log->entries[i], nqn))
+			tool_error(COMMAND, "%s", discovery_left_out_text(&log->entries[i], text));
+	}
+}
+
 static int log_take(struct list_args *args, const struct discovery_log *log)
 {
 	struct list_subsys_options *options = &args->options;
 
 	if (log_choose(args, log) != 0)
 		return -1;
+	left_out_tell(args, log);
 	for (uint64_t i = 0; i < log->header.entry_count; i++) {
 		const struct discovery_entry *entry = &log->entries[i];
-		struct net_addr addr;
+		struct host_addr addr;
 		uint64_t port;
 
-		if (!entry_is_ours(entry) ||
+		if (!discovery_entry_is_usable(entry) ||
 		    strcmp(entry->subsystem_nqn, options->config.subsystem_nqn) != 0 ||
 		    text_parse_u64(entry->service, 65535, &port) != 0 ||
-		    net_addr_resolve(entry->address, (uint16_t)port, &addr) != 0)
+		    net_addr_resolve(entry->address, (uint16_t)port, &addr.net) != 0)
 			continue;
+		addr.transport = host_transport_of(entry->transport);
 		if (addr_add(options, &addr) != 0)
 			return -1;
 	}
@@ -262,7 +272,7 @@ static int discovery_take(struct list_args *args)
 	config.kato_ms = 0;
 	config.connect_timeout_ms = args->options.config.timeouts.connect_ms;
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NVME_DISCOVERY_NQN);
-	if (connect_args_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr) != 0) {
+	if (connect_args_resolve(args->discovery, NVME_TCP_DISCOVERY_PORT, &config.addr.net) != 0) {
 		tool_error(COMMAND, "cannot find the address of \"%s\"; check -d", args->discovery);
 		return -1;
 	}

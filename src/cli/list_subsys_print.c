@@ -50,8 +50,8 @@ static void address_format(const struct path_info *info, char *text, size_t text
 {
 	char host[NET_ADDR_TEXT_BYTES];
 
-	snprintf(text, text_bytes, "traddr=%s,trsvcid=%u", net_addr_format_host(&info->addr, host),
-		 net_addr_port(&info->addr));
+	snprintf(text, text_bytes, "traddr=%s,trsvcid=%u",
+		 net_addr_format_host(&info->addr.net, host), net_addr_port(&info->addr.net));
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -94,8 +94,8 @@ static void path_print(const struct list_subsys_options *options, struct mpath *
 	mpath_path_info(mpath, index, &info);
 	address_format(&info, address, sizeof(address));
 	ana = info.state == PATH_LIVE ? path_ana_name_of_all(mpath, index) : "";
-	printf(" +- weft%u tcp %s %s%s%s\n", index, address, state_name(info.state),
-	       ana[0] != 0 ? " " : "", ana);
+	printf(" +- weft%u %s %s %s%s%s\n", index, host_addr_transport_name(&info.addr), address,
+	       state_name(info.state), ana[0] != 0 ? " " : "", ana);
 	if (ana[0] == 'm')
 		path_print_mixed(mpath, index);
 	if (options->is_verbose)
@@ -144,8 +144,9 @@ static json_t *path_to_json(struct mpath *mpath, unsigned index)
 	mpath_path_info(mpath, index, &info);
 	address_format(&info, address, sizeof(address));
 	snprintf(name, sizeof(name), "weft%u", index);
-	path = json_pack("{s:s, s:s, s:s, s:s}", "Name", name, "Transport", "tcp", "Address",
-			 address, "State", state_name(info.state));
+	path = json_pack("{s:s, s:s, s:s, s:s}", "Name", name, "Transport",
+			 host_addr_transport_name(&info.addr), "Address", address, "State",
+			 state_name(info.state));
 	if (path == NULL)
 		return NULL;
 	if (info.state == PATH_LIVE) {

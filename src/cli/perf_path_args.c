@@ -53,9 +53,9 @@ static int target_index(struct perf_mpath_options *options, const char *nqn)
 static int path_add(struct perf_mpath_options *options, unsigned target, const char *text)
 {
 	unsigned of_target = 0;
-	struct net_addr addr;
+	struct host_addr addr = {.transport = NULL}; /* set by perf_path_args_finish */
 
-	if (connect_args_resolve(text, NVME_TCP_DEFAULT_PORT, &addr) != 0) {
+	if (connect_args_resolve(text, NVME_TCP_DEFAULT_PORT, &addr.net) != 0) {
 		cli_usage_error(COMMAND, "cannot find the address of \"%s\"; a path is ADDR:PORT",
 				text);
 		return -1;
@@ -65,8 +65,7 @@ static int path_add(struct perf_mpath_options *options, unsigned target, const c
 
 		if (path->target != target)
 			continue;
-		if (net_addr_same_host(&path->addr, &addr) &&
-		    net_addr_port(&path->addr) == net_addr_port(&addr))
+		if (host_addr_same(&path->addr, &addr))
 			return 0;
 		of_target++;
 	}
@@ -217,7 +216,7 @@ static int own_paths_add(const struct perf_path_args *args, const struct connect
 	}
 	if (args->path_count == 0)
 		options->paths[options->path_count++] = (struct perf_path_option){
-			.target = (unsigned)target, .addr = connect->config.addr};
+			.target = (unsigned)target, .addr.net = connect->config.addr.net};
 	return 0;
 }
 
@@ -233,5 +232,8 @@ int perf_path_args_finish(struct perf_path_args *args, const struct connect_opti
 	if ((args->path_count > 0 || options->target_count == 0) &&
 	    own_paths_add(args, connect, options) != 0)
 		return CLI_USAGE;
+	/* -t may follow the paths on the command line. */
+	for (unsigned i = 0; i < options->path_count; i++)
+		options->paths[i].addr.transport = connect->config.addr.transport;
 	return CLI_OK;
 }

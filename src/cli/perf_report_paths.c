@@ -38,7 +38,7 @@ void perf_report_paths_text(const struct perf_options *options, const struct per
 {
 	const struct perf_mpath_options *mpath = &options->mpath;
 	uint64_t sum = commands_sum(options, result);
-	char text[NET_ADDR_TEXT_BYTES];
+	char text[HOST_ADDR_TEXT_BYTES];
 
 	if (!mpath->is_used)
 		return;
@@ -47,7 +47,7 @@ void perf_report_paths_text(const struct perf_options *options, const struct per
 	for (unsigned i = 0; i < mpath->path_count; i++) {
 		const struct perf_path_result *path = &result->paths[i];
 
-		printf("        %s", net_addr_format(&mpath->paths[i].addr, text));
+		printf("        %s", host_addr_format(&mpath->paths[i].addr, text));
 		if (mpath->target_count > 1)
 			printf(" of %s", mpath->nqns[mpath->paths[i].target]);
 		printf(": %.1f %% of the commands (%lu), latency us %.1f, lost %lu times%s\n",
@@ -83,7 +83,7 @@ void perf_report_paths_json(const struct perf_options *options, const struct per
 {
 	const struct perf_mpath_options *mpath = &options->mpath;
 	uint64_t sum = commands_sum(options, result);
-	char text[NET_ADDR_TEXT_BYTES];
+	char text[HOST_ADDR_TEXT_BYTES];
 	json_t *list;
 
 	if (!mpath->is_used)
@@ -95,7 +95,7 @@ void perf_report_paths_json(const struct perf_options *options, const struct per
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:I, s:f, s:f, s:I, s:b, s:s}", "subsystem",
 					mpath->nqns[mpath->paths[i].target], "address",
-					net_addr_format(&mpath->paths[i].addr, text), "commands",
+					host_addr_format(&mpath->paths[i].addr, text), "commands",
 					(json_int_t)path->commands, "share_percent",
 					share(path->commands, sum), "latency_us", latency_us(path),
 					"losses", (json_int_t)path->losses, "live", path->is_live,

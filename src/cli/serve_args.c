@@ -217,9 +217,8 @@ static int args_agree(const struct serve_args *args)
 		return -1;
 	}
 	if (args->api.has_tcp && !args->api.token_path) {
-		cli_usage_error(COMMAND,
-				"--api-listen needs --api-token-file: without a token anybody "
-				"who reaches the address could change the target");
+		cli_usage_error(COMMAND, "--api-listen needs --api-token-file: without a token "
+					 "anyone who reaches the address could change the target");
 		return -1;
 	}
 	if (args->api.token_path && !args->api.has_tcp) {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/print.h"
 #include "cli/serve.h"
+#include "target/transport.h"
 #include "wire/nvme.h"
 
 #include <inttypes.h>
@@ -67,7 +68,8 @@ static void port_print(FILE *to, const struct target *target, const struct port 
 	struct net_addr bound = port->listen;
 
 	target_port_addr(target, port->id, &bound);
-	fprintf(to, "  tcp  %-21s  port id %u", net_addr_format(&bound, text), port->id);
+	fprintf(to, "  %-4s %-21s  port id %u", port_transport(port)->name,
+		net_addr_format(&bound, text), port->id);
 	if (port->is_discovery_only)
 		fprintf(to, "  discovery only");
 	if (port->advertise_address[0] != 0)
@@ -92,6 +94,7 @@ static void commands_print(FILE *to, const struct target *target, const struct s
 {
 	char host[NET_ADDR_TEXT_BYTES];
 	bool has_discover = false;
+	const char *transport;
 	uint16_t service;
 
 	for (unsigned p = 0; p < snapshot->port_count; p++) {
@@ -100,14 +103,16 @@ static void commands_print(FILE *to, const struct target *target, const struct s
 		if (port->is_discovery_only)
 			continue;
 		address_text(target, port, host, &service);
+		transport = port_transport(port)->name;
 		if (!has_discover)
-			fprintf(to, "  nvme discover -t tcp -a %s -s %u\n", host, service);
+			fprintf(to, "  nvme discover -t %s -a %s -s %u\n", transport, host,
+				service);
 		has_discover = true;
 		for (unsigned s = 0; s < port->subsystem_count; s++) {
 			const char *nqn = port->subsystems[s]->nqn;
 
-			fprintf(to, "  nvme connect -t tcp -a %s -s %u -n %s\n", host, service,
-				cli_shown(nqn));
+			fprintf(to, "  nvme connect -t %s -a %s -s %u -n %s\n", transport, host,
+				service, cli_shown(nqn));
 			fprintf(to, "  weft perf -a %s -s %u -n %s --rw randread\n", host, service,
 				cli_shown(nqn));
 		}
@@ -133,7 +138,8 @@ static void config_port_print(FILE *to, const struct config_port *port)
 {
 	char text[NET_ADDR_TEXT_BYTES];
 
-	fprintf(to, "  tcp  %-21s  port id %u", net_addr_format(&port->listen, text), port->id);
+	fprintf(to, "  %-4s %-21s  port id %u", transport_of(port->transport)->name,
+		net_addr_format(&port->listen, text), port->id);
 	if (port->advertise[0] != 0)
 		fprintf(to, "  advertised as %s", port->advertise);
 	if (port->is_discovery_only)

@@ -12,6 +12,7 @@
 #include "base/tool_error.h"
 #include "cli/serve.h"
 #include "perf/perf.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +36,7 @@ struct selfcheck {
 	char spec[PATH_MAX + 32];
 	struct daemon_private private;
 	struct daemon *daemon;
-	struct net_addr addr;
+	struct host_addr addr;
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stop;
@@ -146,7 +147,7 @@ static bool random_reads(struct selfcheck *check)
 	if (!phase_run(check, &options, "random reads"))
 		return false;
 	if (result->reads.ios == 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: no read came back\n");
+		fprintf(stderr, "SELF-CHECK FAILED: no read completed\n");
 		return false;
 	}
 	seconds = (double)result->elapsed_ns / NS_PER_S;
@@ -203,12 +204,13 @@ static void selfcheck_added(struct daemon *daemon, int res, void *arg)
 	const struct port *port;
 
 	if (res < 0) {
-		fprintf(stderr, "SELF-CHECK FAILED: cannot set it up: %s\n", strerror(-res));
+		fprintf(stderr, "SELF-CHECK FAILED: cannot set up the check: %s\n", strerror(-res));
 		check->done(daemon, false, check->done_arg);
 		return;
 	}
 	port = snapshot_find_port(target_snapshot(daemon_target(daemon)), check->private.port_id);
-	serve_reachable_addr(daemon_target(daemon), port, &check->addr);
+	check->addr.transport = host_transport_of(port_transport(port)->trtype);
+	serve_reachable_addr(daemon_target(daemon), port, &check->addr.net);
 	res = pthread_create(&check->thread, NULL, selfcheck_main, check);
 	check->has_thread = res == 0;
 	if (res != 0) {
@@ -226,7 +228,7 @@ void selfcheck_start(struct selfcheck *check, struct daemon *daemon,
 	check->done = done;
 	check->done_arg = arg;
 	if (!port) {
-		fprintf(stderr, "SELF-CHECK FAILED: there is no port to check over\n");
+		fprintf(stderr, "SELF-CHECK FAILED: the configuration has no port\n");
 		done(daemon, false, arg);
 		return;
 	}

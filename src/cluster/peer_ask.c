@@ -165,7 +165,7 @@ static void on_done(struct peer *peer, const struct peer_frame *frame)
 	uint32_t result;
 
 	if (peer_done_decode(frame->body, &id, &result) < 0) {
-		peer_link_close(&peer->link, "an answer that is none");
+		peer_link_close(&peer->link, "malformed answer to a reset");
 		return;
 	}
 	/* No match: the reset was given up meanwhile. */
@@ -194,9 +194,9 @@ static void link_on_message(struct peer_link *link, const struct peer_frame *fra
 	else if (frame->type == PEER_SEEN)
 		peer_seen(peer, peer->listener.link, link, frame);
 	else if (frame->type != PEER_PONG)
-		peer_link_close(link, "a message that has no place here");
+		peer_link_close(link, "unexpected message");
 	else if (peer_pong_decode(frame->body, &peer->pulse) < 0)
-		peer_link_close(link, "an answer that is none");
+		peer_link_close(link, "malformed answer to a heartbeat");
 }
 
 static void link_on_closed(struct peer_link *link)
@@ -318,12 +318,13 @@ static void late_give_up(struct peer *peer)
 
 static void fence_fail(struct peer *peer, int res)
 {
-	const char *why = res == -EPERM         ? "it may not be killed"
-			  : res == -ESRCH       ? "its process is not known"
-			  : res == -EBUSY       ? "its last I/O does not end"
-			  : res == -EAGAIN      ? "another member fences now, and does not end"
-			  : res == -EINPROGRESS ? "its data path runs"
-			  : res == -ENODATA     ? "nothing shows whether its process runs"
+	const char *why = res == -EPERM   ? "killing the peer is not permitted"
+			  : res == -ESRCH ? "the peer's process is unknown"
+			  : res == -EBUSY ? "the peer's last I/O has not ended"
+			  : res == -EAGAIN
+				  ? "another member is fencing the peer and has not finished"
+			  : res == -EINPROGRESS ? "the peer's data path is running"
+			  : res == -ENODATA     ? "whether the peer's process runs is unknown"
 						: strerror(-res);
 
 	peer_error(peer, "does not answer, and cannot be fenced: %s", why);
@@ -370,8 +371,8 @@ static void fence_go_on(struct peer *peer)
 	}
 	resets_end(peer, PEER_EVIDENCE_NONE, CTRL_RESET_FAILED);
 	if (!has_resets(peer)) {
-		peer_error(peer, "does not answer, and nothing tells whether it is dead: no file "
-				 "of this machine that both serve");
+		peer_error(peer, "does not answer, and cannot be proven dead: the two members "
+				 "share no file on this machine");
 		log_error("control", "peer %s: %s", peer->config->name, peer->info.last_error);
 		peer_fence_end(peer);
 		return;
@@ -403,10 +404,11 @@ static bool dead_end(struct peer *peer)
 			 (unsigned long long)((peer_now_ns(peer) - peer->fence_began_ns) /
 					      NS_PER_MS));
 	else
-		log_info("control", "peer %s is dead: nothing of it holds the files that we share",
+		log_info("control",
+			 "peer %s is dead: no lock of this peer is left on the shared files",
 			 peer->config->name);
 	peer_fence_end(peer);
-	peer_link_close(&peer->link, "it is dead");
+	peer_link_close(&peer->link, "the peer is dead");
 	return true;
 }
 
@@ -577,7 +579,7 @@ void peer_fail_all(struct peer *peer)
 void peer_stop(struct peer *peer)
 {
 	reactor_timer_cancel(&peer->timer);
-	peer_link_close(&peer->link, "we end");
+	peer_link_close(&peer->link, "this member is stopping");
 	pidfd_set(peer, -1);
 }
 

@@ -40,44 +40,44 @@ static uint64_t now_of(const struct peers *peers)
 /* ---- one file and one peer --------------------------------------------------------------------
  */
 
-static enum sameness lock_look(const struct peers *peers, struct peer_share *share, unsigned peer)
+static enum sameness lock_look(const struct peers *peers, struct peer_file *file, unsigned peer)
 {
 	bool is_held = false;
 	int res;
 
-	if (share->has_lock & peer_bit(peers, peer))
+	if (file->has_lock & peer_bit(peers, peer))
 		return IS_SAME;
-	res = member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held);
+	res = member_lock_is_held(file->fd, peers->config.peers[peer].lock, 1, &is_held);
 	if (res == 0 && is_held) {
-		share->has_lock |= peer_bit(peers, peer);
-		share->unseen_ns[peer] = 0;
+		file->has_lock |= peer_bit(peers, peer);
+		file->unseen_ns[peer] = 0;
 		return IS_SAME;
 	}
 	/* A lock can be missing for a moment: a peer that removes the namespace drops its lock
 	 * before its next list arrives, and a peer that dies drops its lock before its link is
 	 * down. The file differs only when the peer is still heard of long after. */
-	if (share->unseen_ns[peer] == 0)
-		share->unseen_ns[peer] = now_of(peers);
+	if (file->unseen_ns[peer] == 0)
+		file->unseen_ns[peer] = now_of(peers);
 	return atomic_load(&peers->peers[peer].list_heard_ns) <
-			       share->unseen_ns[peer] + UNSEEN_MIN_NS
+			       file->unseen_ns[peer] + UNSEEN_MIN_NS
 		       ? IS_UNSURE
 		       : IS_OTHER;
 }
 
-static enum sameness file_compare(const struct peers *peers, struct peer_share *share,
-				  unsigned peer, const struct peer_served *entry)
+static enum sameness file_compare(const struct peers *peers, struct peer_file *file, unsigned peer,
+				  const struct peer_served *entry)
 {
 	bool is_near = peer_told_is_near(peers, peers->told[peer]);
 
-	if (share->file.is_block_device != entry->file.is_block_device)
+	if (file->identity.is_block_device != entry->file.is_block_device)
 		return IS_OTHER;
-	if (is_near &&
-	    (share->file.device != entry->file.device || share->file.inode != entry->file.inode))
+	if (is_near && (file->identity.device != entry->file.device ||
+			file->identity.inode != entry->file.inode))
 		return IS_OTHER;
 	/* Locks on a device node do not reach another machine, so no difference can be seen. */
-	if (!is_near && share->file.is_block_device)
+	if (!is_near && file->identity.is_block_device)
 		return IS_SAME;
-	return lock_look(peers, share, peer);
+	return lock_look(peers, file, peer);
 }
 
 /* Whether the peer began to serve before us. Both sides come to the same result. */
@@ -97,198 +97,196 @@ static bool is_earlier(const struct peers *peers, unsigned peer, const struct pe
 
 /* A namespace to be judged: as in force, or as a new configuration would have it. */
 struct candidate {
-	struct peer_share *share;
+	struct peer_file *file;
 	uint64_t size_bytes;
 	uint32_t block_bytes;
 };
 
 /* The file is not the one served last, or not the one refused, and nothing has shown yet that it is
  * the right one. */
-static bool share_is_unproven(const struct peer_share *share)
+static bool file_is_unproven(const struct peer_file *file)
 {
-	return (share->is_another || share->doubters != 0) && !share->has_served &&
-	       !share->is_forgiven;
+	return (file->is_another || file->doubters != 0) && !file->has_served && !file->is_forgiven;
 }
 
 /* A doubted file does not keep other members from serving theirs. */
-static bool is_doubted(const struct peer_share *share)
+static bool is_doubted(const struct peer_file *file)
 {
-	return share->is_refused || share_is_unproven(share);
+	return file->is_refused || file_is_unproven(file);
 }
 
 /* The members have different files: decides which member gives way. */
-static enum peer_hold file_judge(const struct peers *peers, struct peer_share *share, unsigned peer,
-				 const struct peer_served *entry)
+static enum peer_withhold file_judge(const struct peers *peers, struct peer_file *file,
+				     unsigned peer, const struct peer_served *entry)
 {
 	if (!entry->is_served) {
-		bool comes_first = share->is_served || share->is_forgiven ||
-				   (entry->is_refused && !is_doubted(share));
+		bool comes_first = file->is_served || file->is_forgiven ||
+				   (entry->is_refused && !is_doubted(file));
 
-		return comes_first ? PEER_HOLD_NONE : PEER_HOLD_FILE;
+		return comes_first ? PEER_WITHHOLD_NONE : PEER_WITHHOLD_FILE;
 	}
-	if (share->is_served && !is_earlier(peers, peer, entry, &share->entry))
-		return PEER_HOLD_NONE;
-	share->is_forgiven = false;
-	share->is_refused = true;
-	return PEER_HOLD_FILE;
+	if (file->is_served && !is_earlier(peers, peer, entry, &file->entry))
+		return PEER_WITHHOLD_NONE;
+	file->is_forgiven = false;
+	file->is_refused = true;
+	return PEER_WITHHOLD_FILE;
 }
 
-static enum peer_hold share_format_judge(const struct peers *peers,
-					 const struct candidate *candidate, unsigned peer,
-					 const struct peer_served *entry)
+static enum peer_withhold file_format_judge(const struct peers *peers,
+					    const struct candidate *candidate, unsigned peer,
+					    const struct peer_served *entry)
 {
-	const struct peer_share *share = candidate->share;
-	bool is_as_served = share->is_served && candidate->size_bytes == share->entry.size_bytes &&
-			    candidate->block_bytes == share->entry.block_bytes;
+	const struct peer_file *file = candidate->file;
+	bool is_as_served = file->is_served && candidate->size_bytes == file->entry.size_bytes &&
+			    candidate->block_bytes == file->entry.block_bytes;
 	bool gives_way;
 
 	if (candidate->size_bytes == entry->size_bytes &&
 	    candidate->block_bytes == entry->block_bytes)
-		return PEER_HOLD_NONE;
+		return PEER_WITHHOLD_NONE;
 	if (entry->is_served)
-		gives_way = !is_as_served || is_earlier(peers, peer, entry, &share->entry);
+		gives_way = !is_as_served || is_earlier(peers, peer, entry, &file->entry);
 	else
-		gives_way = !share->is_served && !share->is_forgiven &&
+		gives_way = !file->is_served && !file->is_forgiven &&
 			    peers->config.peers[peer].index < peers->config.index;
-	return gives_way ? PEER_HOLD_FORMAT : PEER_HOLD_NONE;
+	return gives_way ? PEER_WITHHOLD_FORMAT : PEER_WITHHOLD_NONE;
 }
 
-static enum peer_hold entry_judge(const struct peers *peers, const struct candidate *candidate,
-				  unsigned peer, const struct peer_served *entry)
+static enum peer_withhold entry_judge(const struct peers *peers, const struct candidate *candidate,
+				      unsigned peer, const struct peer_served *entry)
 {
-	struct peer_share *share = candidate->share;
-	enum sameness sameness = file_compare(peers, share, peer, entry);
+	struct peer_file *file = candidate->file;
+	enum sameness sameness = file_compare(peers, file, peer, entry);
 	uint16_t bit = peer_bit(peers, peer);
-	enum peer_hold hold;
+	enum peer_withhold withhold;
 
 	if (sameness == IS_OTHER)
-		share->differs |= bit;
+		file->differs |= bit;
 	else if (sameness == IS_SAME)
-		share->differs &= (uint16_t)~bit;
+		file->differs &= (uint16_t)~bit;
 	if (sameness == IS_OTHER || (entry->differs >> peers->config.index & 1) != 0) {
-		hold = file_judge(peers, share, peer, entry);
-		share->refusers = (uint16_t)(hold == PEER_HOLD_FILE ? share->refusers | bit
-								    : share->refusers & ~bit);
-		return hold;
+		withhold = file_judge(peers, file, peer, entry);
+		file->refusers = (uint16_t)(withhold == PEER_WITHHOLD_FILE ? file->refusers | bit
+									   : file->refusers & ~bit);
+		return withhold;
 	}
-	if (sameness == IS_UNSURE && !share->is_served)
-		return share->refusers & bit && !share->is_forgiven ? PEER_HOLD_FILE
-								    : PEER_HOLD_PENDING;
+	if (sameness == IS_UNSURE && !file->is_served)
+		return file->refusers & bit && !file->is_forgiven ? PEER_WITHHOLD_FILE
+								  : PEER_WITHHOLD_PENDING;
 	/* Both members have the same file. If hosts use the file through the peer, all refusals are
 	 * settled; else only the peer's own. */
 	if (sameness == IS_SAME)
-		share->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
-	return share_format_judge(peers, candidate, peer, entry);
+		file->refusers &= (uint16_t)(entry->is_served ? 0 : ~bit);
+	return file_format_judge(peers, candidate, peer, entry);
 }
 
 /*
  * The peer's list lacks the namespace (the peer ends, lost its file, or has another document), or
- * its link is down. A hold because of another file stays. A hold because of another size ends when
- * the peer's list lacks the namespace, or when the peer's lock is free, so that no write of the
- * peer can arrive.
+ * its link is down. PEER_WITHHOLD_FILE stays. PEER_WITHHOLD_FORMAT ends when the peer's list lacks
+ * the namespace, or when the peer's lock is free, so that no write of the peer can arrive.
  */
-static enum peer_hold absent_judge(const struct peers *peers, const struct peer_share *share,
-				   unsigned peer, bool is_told)
+static enum peer_withhold absent_judge(const struct peers *peers, const struct peer_file *file,
+				       unsigned peer, bool is_told)
 {
 	const struct peer_config *config = &peers->config.peers[peer];
 	bool is_held = true;
 
-	if (share->is_forgiven)
-		return PEER_HOLD_NONE;
-	if (share->refusers & peer_bit(peers, peer))
-		return PEER_HOLD_FILE;
-	if (share->hold != PEER_HOLD_FORMAT || share->hold_peer != peer || is_told)
-		return PEER_HOLD_NONE;
+	if (file->is_forgiven)
+		return PEER_WITHHOLD_NONE;
+	if (file->refusers & peer_bit(peers, peer))
+		return PEER_WITHHOLD_FILE;
+	if (file->withhold != PEER_WITHHOLD_FORMAT || file->withhold_peer != peer || is_told)
+		return PEER_WITHHOLD_NONE;
 	if (config->addr.path[0] != 0 &&
-	    member_lock_is_held(share->fd, config->lock, 1, &is_held) == 0 && !is_held)
-		return PEER_HOLD_NONE;
-	return PEER_HOLD_FORMAT;
+	    member_lock_is_held(file->fd, config->lock, 1, &is_held) == 0 && !is_held)
+		return PEER_WITHHOLD_NONE;
+	return PEER_WITHHOLD_FORMAT;
 }
 
 /* No link is up in either direction, or no message arrives over it. */
-static bool is_unheard(const struct peers *peers, const struct peer_share *share, unsigned peer)
+static bool is_unheard(const struct peers *peers, const struct peer_file *file, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
 	uint64_t heard_ns = atomic_load(&of->heard_ns);
 
 	if (atomic_load(&of->links_up) == 0)
 		return true;
-	if (heard_ns < share->told_ns)
-		heard_ns = share->told_ns;
+	if (heard_ns < file->told_ns)
+		heard_ns = file->told_ns;
 	return now_of(peers) > heard_ns + peers_silence_max_ns(peers);
 }
 
 /* A file that was not served yet waits until all peers that can be reached have compared our list
  * with it. */
-static bool is_waited_for(const struct peers *peers, const struct peer_share *share, unsigned peer)
+static bool is_waited_for(const struct peers *peers, const struct peer_file *file, unsigned peer)
 {
 	const struct peer *of = &peers->peers[peer];
 	const struct peer_told *told = peer_told_of(peers, peer);
 
-	if (share->has_served)
+	if (file->has_served)
 		return false;
-	if (share->told_from == 0 || atomic_load(&of->reach) == PEER_REACH_UNTRIED)
+	if (file->told_from == 0 || atomic_load(&of->reach) == PEER_REACH_UNTRIED)
 		return true;
-	if (is_unheard(peers, share, peer) || (told && told->generation == PEER_LIST_OVER))
+	if (is_unheard(peers, file, peer) || (told && told->generation == PEER_LIST_OVER))
 		return false;
-	return !told || atomic_load(&of->seen_generation) < share->told_from;
+	return !told || atomic_load(&of->seen_generation) < file->told_from;
 }
 
 /* The peer could vouch for an unproven file, but cannot be asked or ends. If the file is not the
  * one served last, the peer may have the former file of this name open. If it is not the one
  * refused, the peer had the right file. The peer's lock on this file shows that the peer has
  * followed. */
-static bool is_unasked(const struct peers *peers, const struct peer_share *share, unsigned peer)
+static bool is_unasked(const struct peers *peers, const struct peer_file *file, unsigned peer)
 {
 	bool is_held = false;
 
-	return share_is_unproven(share) &&
-	       (share->is_another || (share->doubters & peer_bit(peers, peer)) != 0) &&
-	       (member_lock_is_held(share->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
+	return file_is_unproven(file) &&
+	       (file->is_another || (file->doubters & peer_bit(peers, peer)) != 0) &&
+	       (member_lock_is_held(file->fd, peers->config.peers[peer].lock, 1, &is_held) < 0 ||
 		!is_held);
 }
 
 /* Whether hosts use this same file through the peer. */
-static bool is_served_same(const struct peers *peers, const struct peer_share *share, unsigned peer,
+static bool is_served_same(const struct peers *peers, const struct peer_file *file, unsigned peer,
 			   const struct peer_served *entry)
 {
 	uint16_t bit = peer_bit(peers, peer);
 
-	return entry && entry->is_served && (share->has_lock & bit) != 0 &&
-	       (share->differs & bit) == 0 && (entry->differs >> peers->config.index & 1) == 0;
+	return entry && entry->is_served && (file->has_lock & bit) != 0 &&
+	       (file->differs & bit) == 0 && (entry->differs >> peers->config.index & 1) == 0;
 }
 
-static enum peer_hold judge(const struct peers *peers, const struct candidate *candidate,
-			    unsigned *ret_peer)
+static enum peer_withhold judge(const struct peers *peers, const struct candidate *candidate,
+				unsigned *ret_peer)
 {
-	struct peer_share *share = candidate->share;
-	enum peer_hold hold = PEER_HOLD_NONE;
+	struct peer_file *file = candidate->file;
+	enum peer_withhold withhold = PEER_WITHHOLD_NONE;
 	bool is_followed = false;
 
 	*ret_peer = 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const struct peer_told *told = peer_told_of(peers, i);
-		const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
-		enum peer_hold here;
+		const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
+		enum peer_withhold here;
 
 		here = entry ? entry_judge(peers, candidate, i, entry)
-			     : absent_judge(peers, share, i, told != NULL);
-		if (!entry && told && here != PEER_HOLD_FILE)
-			share->differs &= (uint16_t)~peer_bit(peers, i);
-		if (here == PEER_HOLD_NONE && is_waited_for(peers, share, i))
-			here = PEER_HOLD_PENDING;
-		if (here == PEER_HOLD_NONE && !entry && is_unasked(peers, share, i))
-			here = PEER_HOLD_UNASKED;
-		is_followed |= is_served_same(peers, share, i, entry);
+			     : absent_judge(peers, file, i, told != NULL);
+		if (!entry && told && here != PEER_WITHHOLD_FILE)
+			file->differs &= (uint16_t)~peer_bit(peers, i);
+		if (here == PEER_WITHHOLD_NONE && is_waited_for(peers, file, i))
+			here = PEER_WITHHOLD_PENDING;
+		if (here == PEER_WITHHOLD_NONE && !entry && is_unasked(peers, file, i))
+			here = PEER_WITHHOLD_UNASKED;
+		is_followed |= is_served_same(peers, file, i, entry);
 		/* The heaviest reason counts: one that the operator must see before one that
 		 * passes, and another file before another size. */
-		if (here > hold) {
-			hold = here;
+		if (here > withhold) {
+			withhold = here;
 			*ret_peer = i;
 		}
 	}
 	/* A member that serves this file has asked the others, or its operator has decided. */
-	return hold == PEER_HOLD_UNASKED && is_followed ? PEER_HOLD_NONE : hold;
+	return withhold == PEER_WITHHOLD_UNASKED && is_followed ? PEER_WITHHOLD_NONE : withhold;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
@@ -304,28 +302,27 @@ static void file_text(const struct member_file *file, char text[64])
 			 (unsigned long long)file->inode);
 }
 
-static void differ_text(const struct peers *peers, const struct peer_share *share, unsigned peer,
+static void differ_text(const struct peers *peers, const struct peer_file *file, unsigned peer,
 			const char *end, struct peers_problem *problem)
 {
 	const struct peer_told *told = peers->told[peer];
-	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
+	const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
 	char ours[64], theirs[64] = "not known";
 
-	file_text(&share->file, ours);
+	file_text(&file->identity, ours);
 	if (entry)
 		file_text(&entry->file, theirs);
-	snprintf(
-		problem->text, sizeof(problem->text),
-		"member %s and member %s have different files under one name and UUID (%s: %s; %s: "
-		"%s), or the locks of one are not seen by the other; %s",
-		peers->config.name, peers->config.peers[peer].name, peers->config.name, ours,
-		peers->config.peers[peer].name, theirs, end);
+	snprintf(problem->text, sizeof(problem->text),
+		 "member %s and member %s have different files for the same name and UUID (%s: %s; "
+		 "%s: %s), or cannot see each other's locks; %s",
+		 peers->config.name, peers->config.peers[peer].name, peers->config.name, ours,
+		 peers->config.peers[peer].name, theirs, end);
 }
 
-static bool is_served_by(const struct peers *peers, const struct peer_share *share, unsigned peer)
+static bool is_served_by(const struct peers *peers, const struct peer_file *file, unsigned peer)
 {
 	const struct peer_told *told = peer_told_of(peers, peer);
-	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
+	const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
 
 	return entry && entry->is_served;
 }
@@ -333,46 +330,47 @@ static bool is_served_by(const struct peers *peers, const struct peer_share *sha
 static void hold_text(const struct peers *peers, const struct candidate *candidate,
 		      struct peers_problem *problem)
 {
-	const struct peer_share *share = candidate->share;
-	const char *other = peers->config.peers[share->hold_peer].name;
-	const struct peer_told *told = peers->told[share->hold_peer];
-	const struct peer_served *entry = told ? peer_told_entry(told, &share->uuid) : NULL;
+	const struct peer_file *file = candidate->file;
+	const char *other = peers->config.peers[file->withhold_peer].name;
+	const struct peer_told *told = peers->told[file->withhold_peer];
+	const struct peer_served *entry = told ? peer_told_entry(told, &file->uuid) : NULL;
 
-	problem->is_error = share->hold != PEER_HOLD_PENDING;
-	if (share->hold == PEER_HOLD_PENDING)
+	problem->is_error = file->withhold != PEER_WITHHOLD_PENDING;
+	if (file->withhold == PEER_WITHHOLD_PENDING)
+		snprintf(
+			problem->text, sizeof(problem->text),
+			"inaccessible through this member until the comparison with member %s ends",
+			other);
+	else if (file->withhold == PEER_WITHHOLD_FILE)
+		differ_text(peers, file, file->withhold_peer,
+			    "the namespace is inaccessible through this member. A file that only "
+			    "the other member has open is lost when that member ends: copy its "
+			    "data first (weft copy). Then put the right file in place and run "
+			    "`weft ctl namespace recheck` on the member with the wrong file",
+			    problem);
+	else if (file->withhold == PEER_WITHHOLD_UNASKED && !file->is_another)
 		snprintf(problem->text, sizeof(problem->text),
-			 "it is being compared with member %s, and inaccessible here until then",
-			 other);
-	else if (share->hold == PEER_HOLD_FILE)
-		differ_text(
-			peers, share, share->hold_peer,
-			"it is inaccessible here: what only the other member has open is lost when "
-			"it ends, so copy that first (weft copy); put the right file in place and "
-			"run `weft ctl namespace recheck` on the member with the wrong one",
-			problem);
-	else if (share->hold == PEER_HOLD_UNASKED && !share->is_another)
-		snprintf(
-			problem->text, sizeof(problem->text),
-			"the file that this member had under the UUID was refused, because member "
-			"%s had another one. Which one this is cannot be told: member %s cannot be "
-			"asked or has none; it is inaccessible here until member %s has this file "
-			"too. Should that one be gone for good, and this file be the right one: "
-			"`weft ctl namespace recheck`",
-			other, other, other);
-	else if (share->hold == PEER_HOLD_UNASKED)
-		snprintf(
-			problem->text, sizeof(problem->text),
-			"another file than the one that was served last has this name, and member "
-			"%s, which may serve that one still, cannot be asked or has neither; it is "
-			"inaccessible here until member %s has this file too. Should that one be "
-			"gone for good, and this file be the right one: `weft ctl namespace "
-			"recheck`",
-			other, other);
+			 "the file that this member had under the UUID was refused, because member "
+			 "%s had another one. Whether the present file is the refused one is "
+			 "unknown: member %s cannot be asked or has no file. The namespace is "
+			 "inaccessible through this member until member %s has the present file "
+			 "too. If the other member's file is gone for good and the present file is "
+			 "the right one, run `weft ctl namespace recheck`",
+			 other, other, other);
+	else if (file->withhold == PEER_WITHHOLD_UNASKED)
+		snprintf(problem->text, sizeof(problem->text),
+			 "the file is not the one that was served last under this name, and member "
+			 "%s, which may still serve that one, cannot be asked or has neither file. "
+			 "The namespace is inaccessible through this member until member %s has "
+			 "the present file too. If the former file is gone for good and the "
+			 "present file is the right one, run `weft ctl namespace recheck`",
+			 other, other);
 	else
 		snprintf(problem->text, sizeof(problem->text),
 			 "member %s has %llu bytes in blocks of %u under this UUID, member %s has "
-			 "%llu in blocks of %u; it is inaccessible here until both are the same: "
-			 "change the size or block size on the other member too",
+			 "%llu in blocks of %u; the namespace is inaccessible through this member "
+			 "until both are equal: change the size or block size on the other member "
+			 "too",
 			 peers->config.name, (unsigned long long)candidate->size_bytes,
 			 candidate->block_bytes, other,
 			 (unsigned long long)(entry ? entry->size_bytes : 0),
@@ -381,27 +379,29 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 
 bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem)
 {
-	struct peer_share *share =
-		ns->is_clustered && !media_is_lost(ns->media) ? peers_share_of(peers, ns) : NULL;
-	const struct candidate candidate = {.share = share,
+	struct peer_file *file =
+		ns->is_clustered && !media_is_lost(ns->media) ? peers_file_of(peers, ns) : NULL;
+	const struct candidate candidate = {.file = file,
 					    .size_bytes = ns->media->size_bytes,
 					    .block_bytes = ns->media->block_bytes};
 
 	*ret_problem = (struct peers_problem){0};
-	if (!share)
+	if (!file)
 		return false;
-	if (ns->is_held) {
+	if (ns->is_withheld) {
 		hold_text(peers, &candidate, ret_problem);
 		return true;
 	}
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
-		if ((share->differs & peer_bit(peers, i)) == 0)
+		if ((file->differs & peer_bit(peers, i)) == 0)
 			continue;
-		differ_text(peers, share, i,
-			    is_served_by(peers, share, i)
-				    ? "both serve it, until the one that began later gives way"
-				    : "it is not served there: put the right file in place on the "
-				      "other member, then `weft ctl namespace recheck` there",
+		differ_text(peers, file, i,
+			    is_served_by(peers, file, i)
+				    ? "both members serve the namespace until the one that started "
+				      "later gives way"
+				    : "the other member does not serve its file: put the right "
+				      "file in place there, then run `weft ctl namespace recheck` "
+				      "on that member",
 			    ret_problem);
 		return true;
 	}
@@ -421,17 +421,17 @@ static void hold_log(struct peers *peers, const char *spec, const char *text)
 		log_error("control", "more namespaces are inaccessible: see `weft ctl health`");
 }
 
-static void hold_set(struct peers *peers, const struct candidate *candidate, enum peer_hold hold,
-		     unsigned peer, const char *spec)
+static void withhold_set(struct peers *peers, const struct candidate *candidate,
+			 enum peer_withhold withhold, unsigned peer, const char *spec)
 {
-	struct peer_share *share = candidate->share;
-	bool is_news = hold != share->hold;
+	struct peer_file *file = candidate->file;
+	bool is_news = withhold != file->withhold;
 	struct peers_problem problem;
 
-	share->hold = hold;
-	share->hold_peer = peer;
-	share->is_refused &= share->refusers != 0;
-	if (!is_news || hold <= PEER_HOLD_PENDING)
+	file->withhold = withhold;
+	file->withhold_peer = peer;
+	file->is_refused &= file->refusers != 0;
+	if (!is_news || withhold <= PEER_WITHHOLD_PENDING)
 		return;
 	hold_text(peers, candidate, &problem);
 	hold_log(peers, spec, problem.text);
@@ -442,66 +442,66 @@ static void hold_set(struct peers *peers, const struct candidate *candidate, enu
 
 bool peers_may_serve(struct peers *peers, const struct ns *ns)
 {
-	struct candidate candidate = {.share = peers_share_of(peers, ns),
+	struct candidate candidate = {.file = peers_file_of(peers, ns),
 				      .size_bytes = ns->media->size_bytes,
 				      .block_bytes = ns->media->block_bytes};
-	struct peer_share *share = candidate.share;
-	enum peer_hold hold;
+	struct peer_file *file = candidate.file;
+	enum peer_withhold withhold;
 	unsigned peer;
 
-	/* The file cannot be watched, so nothing can be compared; share_add has logged a
+	/* The file cannot be watched, so nothing can be compared; peer_file_add has logged a
 	 * warning. */
-	if (!share)
+	if (!file)
 		return true;
-	share->is_another = media_is_another(ns->media);
-	peer_loss_bind(share, ns_store_live(ns->store));
-	peer_loss_hear(peers, share);
-	if (uuid_equal(&peers->forgiven, &share->uuid))
-		share->is_forgiven = true;
-	if (share->told_from == 0)
-		peer_refusal_recall(peers, share, ns->media);
-	if (!share->is_in_force) {
-		share->entry.size_bytes = candidate.size_bytes;
-		share->entry.block_bytes = candidate.block_bytes;
+	file->is_another = media_is_another(ns->media);
+	peer_loss_bind(file, ns_backing_live(ns->backing));
+	peer_loss_hear(peers, file);
+	if (uuid_equal(&peers->forgiven, &file->uuid))
+		file->is_forgiven = true;
+	if (file->told_from == 0)
+		peer_refusal_recall(peers, file, ns->media);
+	if (!file->is_in_force) {
+		file->entry.size_bytes = candidate.size_bytes;
+		file->entry.block_bytes = candidate.block_bytes;
 	}
-	hold = judge(peers, &candidate, &peer);
-	hold_set(peers, &candidate, hold, peer, ns->media->spec);
-	if (hold == PEER_HOLD_NONE && !share->has_served)
-		peer_loss_ask(peers, share, ns->media);
-	return hold == PEER_HOLD_NONE;
+	withhold = judge(peers, &candidate, &peer);
+	withhold_set(peers, &candidate, withhold, peer, ns->media->spec);
+	if (withhold == PEER_WITHHOLD_NONE && !file->has_served)
+		peer_loss_ask(peers, file, ns->media);
+	return withhold == PEER_WITHHOLD_NONE;
 }
 
 void peers_compare_look_begin(struct peers *peers)
 {
 	list_for_each(node, &peers->files)
-		list_entry(node, struct peer_share, node)->is_in_force = false;
-	peers->share_cursor = NULL;
+		list_entry(node, struct peer_file, node)->is_in_force = false;
+	peers->file_cursor = NULL;
 	memset(&peers->forgiven, 0, sizeof(peers->forgiven));
 }
 
-void peers_compare_look(struct peers *peers, struct peer_share *share, const struct ns *ns)
+void peers_compare_look(struct peers *peers, struct peer_file *file, const struct ns *ns)
 {
-	struct peer_served *entry = &share->entry;
-	bool is_same = share->is_served && entry->size_bytes == ns->media->size_bytes &&
+	struct peer_served *entry = &file->entry;
+	bool is_same = file->is_served && entry->size_bytes == ns->media->size_bytes &&
 		       entry->block_bytes == ns->media->block_bytes;
 
-	share->is_in_force = true;
-	share->is_served = !ns->is_held;
-	peer_loss_bind(share, ns_store_live(ns->store));
-	(void)peer_loss_note(peers, share);
-	share->has_served |= share->is_served;
-	if (share->is_served && share->is_forgiven) {
-		share->refusers = 0;
-		share->is_refused = share->is_forgiven = false;
+	file->is_in_force = true;
+	file->is_served = !ns->is_withheld;
+	peer_loss_bind(file, ns_backing_live(ns->backing));
+	(void)peer_loss_note(peers, file);
+	file->has_served |= file->is_served;
+	if (file->is_served && file->is_forgiven) {
+		file->refusers = 0;
+		file->is_refused = file->is_forgiven = false;
 	}
-	peer_refusal_keep(peers, share);
-	entry->uuid = share->uuid;
-	entry->file = share->file;
+	peer_refusal_keep(peers, file);
+	entry->uuid = file->uuid;
+	entry->file = file->identity;
 	entry->size_bytes = ns->media->size_bytes;
 	entry->block_bytes = ns->media->block_bytes;
-	entry->is_served = share->is_served;
-	entry->is_refused = is_doubted(share);
-	if (share->is_served && !is_same) {
+	entry->is_served = file->is_served;
+	entry->is_refused = is_doubted(file);
+	if (file->is_served && !is_same) {
 		entry->since_boot_ns = clock_monotonic_ns();
 		entry->since_real_ns = clock_realtime_ns();
 	}
@@ -510,17 +510,17 @@ void peers_compare_look(struct peers *peers, struct peer_share *share, const str
 void peers_compare_look_end(struct peers *peers)
 {
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (share->is_in_force)
+		if (file->is_in_force)
 			continue;
-		share->is_served = share->has_served = false;
-		share->is_forgiven = share->is_refused = false;
-		share->refusers = 0; /* the store keeps them */
-		share->told_from = 0;
-		share->hold = PEER_HOLD_NONE;
-		share->has_asked = false;
-		peer_loss_bind(share, NULL);
+		file->is_served = file->has_served = false;
+		file->is_forgiven = file->is_refused = false;
+		file->refusers = 0; /* the store keeps them */
+		file->told_from = 0;
+		file->withhold = PEER_WITHHOLD_NONE;
+		file->has_asked = false;
+		peer_loss_bind(file, NULL);
 	}
 	peers_kick(peers);
 	peers_notice(peers);
@@ -529,10 +529,11 @@ void peers_compare_look_end(struct peers *peers)
 bool peers_has_refused(struct peers *peers, const struct media *media)
 {
 	list_for_each(node, &peers->files) {
-		const struct peer_share *share = list_entry(node, struct peer_share, node);
+		const struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if ((share->hold == PEER_HOLD_FILE || share->hold == PEER_HOLD_UNASKED) &&
-		    media_member_is_watched(media, share->fd))
+		if ((file->withhold == PEER_WITHHOLD_FILE ||
+		     file->withhold == PEER_WITHHOLD_UNASKED) &&
+		    media_member_is_watched(media, file->fd))
 			return true;
 	}
 	return false;
@@ -541,9 +542,9 @@ bool peers_has_refused(struct peers *peers, const struct media *media)
 bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run)
 {
 	list_for_each(node, &peers->files) {
-		const struct peer_share *share = list_entry(node, struct peer_share, node);
+		const struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (!share->is_in_force || share->is_served || !uuid_equal(&share->uuid, uuid))
+		if (!file->is_in_force || file->is_served || !uuid_equal(&file->uuid, uuid))
 			continue;
 		if (!is_dry_run)
 			peers->forgiven = *uuid;
@@ -579,34 +580,34 @@ static void rebuild(struct peers *peers)
 	peers->hooks.rebuild(peers->hooks.arg);
 }
 
-/* Result of comparing all shares. */
+/* Result of comparing all shared files. */
 struct findings {
-	bool wants_change; /* a namespace must be held, or released */
+	bool wants_change; /* a namespace must be withheld, or released */
 	bool has_news;     /* entries of our list have changed: send it */
 	bool is_unsettled; /* compare again soon */
 	bool is_pending;
 };
 
-static void share_compare(struct peers *peers, struct peer_share *share, struct findings *findings)
+static void file_compare_all(struct peers *peers, struct peer_file *file, struct findings *findings)
 {
-	const struct candidate candidate = {.share = share,
-					    .size_bytes = share->entry.size_bytes,
-					    .block_bytes = share->entry.block_bytes};
-	uint16_t differs = share->differs;
+	const struct candidate candidate = {.file = file,
+					    .size_bytes = file->entry.size_bytes,
+					    .block_bytes = file->entry.block_bytes};
+	uint16_t differs = file->differs;
 	unsigned peer;
-	enum peer_hold hold = judge(peers, &candidate, &peer);
+	enum peer_withhold withhold = judge(peers, &candidate, &peer);
 	char text[UUID_TEXT_BYTES];
 
-	hold_set(peers, &candidate, hold, peer, uuid_format(&share->uuid, text));
-	peer_refusal_keep(peers, share);
-	findings->wants_change |= (hold == PEER_HOLD_NONE) != share->is_served;
+	withhold_set(peers, &candidate, withhold, peer, uuid_format(&file->uuid, text));
+	peer_refusal_keep(peers, file);
+	findings->wants_change |= (withhold == PEER_WITHHOLD_NONE) != file->is_served;
 	findings->has_news |=
-		differs != share->differs || share->entry.is_refused != is_doubted(share);
-	share->entry.is_refused = is_doubted(share);
-	findings->is_pending |= hold == PEER_HOLD_PENDING;
-	findings->is_unsettled |= hold != PEER_HOLD_NONE || share->differs != 0;
+		differs != file->differs || file->entry.is_refused != is_doubted(file);
+	file->entry.is_refused = is_doubted(file);
+	findings->is_pending |= withhold == PEER_WITHHOLD_PENDING;
+	findings->is_unsettled |= withhold != PEER_WITHHOLD_NONE || file->differs != 0;
 	for (unsigned i = 0; i < peers->config.peer_count; i++)
-		findings->is_unsettled |= share->unseen_ns[i] != 0;
+		findings->is_unsettled |= file->unseen_ns[i] != 0;
 }
 
 /* False: this list was noted before. */
@@ -649,27 +650,27 @@ static void compare(struct peers *peers)
 	if (peers->is_over || !peers->target)
 		return;
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		peer_loss_hear(peers, share);
-		if (!share->is_in_force)
+		peer_loss_hear(peers, file);
+		if (!file->is_in_force)
 			continue;
-		findings.has_news |= peer_loss_note(peers, share);
+		findings.has_news |= peer_loss_note(peers, file);
 		/* This thread did not run: messages of peers may be unread, so count their silence
 		 * from now. */
 		if (now_of(peers) - peers->compared_ns > 4 * LOOK_AGAIN_NS)
-			share->told_ns = now_of(peers);
-		share_compare(peers, share, &findings);
+			file->told_ns = now_of(peers);
+		file_compare_all(peers, file, &findings);
 	}
 	compared_tell(peers);
 	peers->compared_ns = now_of(peers);
 	if (findings.has_news && !peers->is_applying) {
-		peers_shares_renew(peers);
+		peers_files_renew(peers);
 		peers_kick(peers);
 	}
 	if (findings.is_unsettled)
 		reactor_timer_arm(&peers->compare_timer, now_of(peers) + LOOK_AGAIN_NS);
-	/* At the start all shares are released together, except those that wait longer than a
+	/* At the start all shared files are released together, except those that wait longer than a
 	 * silent member is waited for. */
 	if (peers->is_starting && findings.is_pending &&
 	    now_of(peers) - peers->started_ns < 2 * peers_silence_max_ns(peers))
@@ -685,13 +686,13 @@ void peers_compare_losses(struct peers *peers)
 	bool has_news = false;
 
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		has_news |= share->is_in_force && peer_loss_note(peers, share);
+		has_news |= file->is_in_force && peer_loss_note(peers, file);
 	}
 	if (!has_news || peers->is_applying)
 		return;
-	peers_shares_renew(peers);
+	peers_files_renew(peers);
 	peers_kick(peers);
 }
 
@@ -727,11 +728,11 @@ void peers_compare_told(struct reactor_msg *msg)
 	peer_loss_told(peers, at);
 	/* The peer's lock must be seen again for the files of the new list. */
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		share->has_lock &= (uint16_t)~bit;
-		if (!peer_told_entry(told, &share->uuid))
-			share->unseen_ns[at] = 0;
+		file->has_lock &= (uint16_t)~bit;
+		if (!peer_told_entry(told, &file->uuid))
+			file->unseen_ns[at] = 0;
 	}
 	compare(peers);
 }

@@ -21,12 +21,13 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-static const struct peer_shares *shares_of(const struct peer *peer)
+static const struct peer_file_table *file_table_of(const struct peer *peer)
 {
-	return atomic_load_explicit(&peer->peers->shares, memory_order_acquire);
+	return atomic_load_explicit(&peer->peers->file_table, memory_order_acquire);
 }
 
-static enum peer_evidence file_evidence(const struct peer *peer, const struct peer_shared *shared)
+static enum peer_evidence file_evidence(const struct peer *peer,
+					const struct peer_file_entry *shared)
 {
 	bool can_write = true;
 
@@ -42,15 +43,15 @@ static enum peer_evidence file_evidence(const struct peer *peer, const struct pe
 
 /* One file whose locks cannot be read leaves the whole subsystem without evidence. */
 static enum peer_evidence subsystem_evidence(const struct peer *peer,
-					     const struct peer_shares *shares, const char *nqn)
+					     const struct peer_file_table *table, const char *nqn)
 {
 	enum peer_evidence evidence = PEER_EVIDENCE_NONE;
 
-	for (unsigned i = 0; i < shares->count; i++) {
-		const struct peer_shared *shared = &shares->entries[i];
+	for (unsigned i = 0; i < table->count; i++) {
+		const struct peer_file_entry *shared = &table->entries[i];
 
-		if (shared->subsystem == PEER_SHARED_UNSERVED ||
-		    strcmp(shares->names[shared->subsystem], nqn) != 0)
+		if (shared->subsystem == PEER_FILE_UNSERVED ||
+		    strcmp(table->names[shared->subsystem], nqn) != 0)
 			continue;
 		evidence = file_evidence(peer, shared);
 		if (evidence != PEER_EVIDENCE_DEAD)
@@ -60,13 +61,13 @@ static enum peer_evidence subsystem_evidence(const struct peer *peer,
 }
 
 /* Whether the peer holds a file that we shared once and do not serve any more. */
-static bool can_write_elsewhere(const struct peer *peer, const struct peer_shares *shares)
+static bool can_write_elsewhere(const struct peer *peer, const struct peer_file_table *table)
 {
-	for (unsigned i = 0; i < shares->count; i++) {
-		const struct peer_shared *shared = &shares->entries[i];
+	for (unsigned i = 0; i < table->count; i++) {
+		const struct peer_file_entry *shared = &table->entries[i];
 		bool is_held = true;
 
-		if (shared->subsystem == PEER_SHARED_UNSERVED &&
+		if (shared->subsystem == PEER_FILE_UNSERVED &&
 		    (member_lock_is_held(shared->fd, peer->config->lock, 1, &is_held) < 0 ||
 		     is_held))
 			return true;
@@ -76,15 +77,15 @@ static bool can_write_elsewhere(const struct peer *peer, const struct peer_share
 
 enum peer_evidence peer_evidence(const struct peer *peer, const char *subsystem_nqn)
 {
-	const struct peer_shares *shares = shares_of(peer);
+	const struct peer_file_table *table = file_table_of(peer);
 	enum peer_evidence evidence;
 
-	if (!shares || peer->config->addr.path[0] == 0)
+	if (!table || peer->config->addr.path[0] == 0)
 		return PEER_EVIDENCE_NONE;
-	evidence = subsystem_evidence(peer, shares, subsystem_nqn);
+	evidence = subsystem_evidence(peer, table, subsystem_nqn);
 	/* The table does not know the subsystem of such a file. Waiting for its lock is always
 	 * safe. */
-	if (evidence == PEER_EVIDENCE_DEAD && can_write_elsewhere(peer, shares))
+	if (evidence == PEER_EVIDENCE_DEAD && can_write_elsewhere(peer, table))
 		evidence = PEER_EVIDENCE_ALIVE;
 	return evidence;
 }
@@ -101,12 +102,12 @@ bool peer_process_is_over(const struct peer *peer)
 
 static void fence_drop(struct peer *peer)
 {
-	const struct peer_shares *shares = shares_of(peer);
+	const struct peer_file_table *table = file_table_of(peer);
 
 	/* A file that left the table was closed, which released its fence lock. */
-	for (unsigned i = 0; shares && i < shares->count; i++) {
-		if (shares->entries[i].fd >= 0)
-			member_lock_drop_fence(shares->entries[i].fd);
+	for (unsigned i = 0; table && i < table->count; i++) {
+		if (table->entries[i].fd >= 0)
+			member_lock_drop_fence(table->entries[i].fd);
 	}
 	peer->holds_fence = false;
 }
@@ -116,7 +117,7 @@ static void fence_drop(struct peer *peer)
  * are taken through the same descriptions for every peer, so they would not exclude each other. */
 static int fence_take(struct peer *peer)
 {
-	const struct peer_shares *shares = shares_of(peer);
+	const struct peer_file_table *table = file_table_of(peer);
 	unsigned taken = 0;
 	int res = 0;
 
@@ -124,10 +125,10 @@ static int fence_take(struct peer *peer)
 		if (peer->peers->peers[i].holds_fence)
 			return -EAGAIN;
 	}
-	for (unsigned i = 0; shares && res == 0 && i < shares->count; i++) {
-		const struct peer_shared *shared = &shares->entries[i];
+	for (unsigned i = 0; table && res == 0 && i < table->count; i++) {
+		const struct peer_file_entry *shared = &table->entries[i];
 
-		if (shared->subsystem == PEER_SHARED_UNSERVED || !shared->is_writable)
+		if (shared->subsystem == PEER_FILE_UNSERVED || !shared->is_writable)
 			continue;
 		res = member_lock_take_fence(shared->fd);
 		taken++;

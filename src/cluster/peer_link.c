@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/unix_addr.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -27,18 +28,23 @@
 #define FRAMES_A_TURN     64
 #define LINK_SO_PEERPIDFD 77 /* Linux 6.5; missing in older headers */
 
-void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr)
+int peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr, int *ret_folder)
 {
-	struct sockaddr_un path = {.sun_family = AF_UNIX};
+	struct sockaddr_un path;
+	int res;
 
 	*ret_addr = addr->addr;
+	*ret_folder = -1;
 	if (addr->path[0] == 0)
-		return;
+		return 0;
 	_Static_assert(sizeof(path) <= sizeof(ret_addr->storage), "an address holds a path");
-	text_copy(path.sun_path, sizeof(path.sun_path), addr->path);
+	res = unix_addr_make(addr->path, &path, ret_folder);
+	if (res < 0)
+		memset(path.sun_path, 0, sizeof(path.sun_path));
 	memset(ret_addr, 0, sizeof(*ret_addr));
 	memcpy(&ret_addr->storage, &path, sizeof(path));
 	ret_addr->len_bytes = sizeof(path);
+	return res;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ static void link_flush(struct peer_link *link)
 static void link_queue(struct peer_link *link, const uint8_t *frame, size_t frame_bytes)
 {
 	if (link->out_bytes + frame_bytes > sizeof(link->out)) {
-		peer_link_close(link, "it does not read what it is sent");
+		peer_link_close(link, "the peer does not read from the link");
 		return;
 	}
 	memcpy(link->out + link->out_bytes, frame, frame_bytes);
@@ -124,7 +130,7 @@ void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_
 	frame_bytes = peer_frame_encode(type, ++link->sent_number, body, frame);
 	if (peer_auth_sign(link->send_key, frame, frame_bytes - PEER_MAC_BYTES,
 			   frame + frame_bytes - PEER_MAC_BYTES) < 0)
-		peer_link_close(link, "cannot sign");
+		peer_link_close(link, "cannot sign a message");
 	else
 		link_queue(link, frame, frame_bytes);
 }
@@ -141,7 +147,7 @@ static void hello_send(struct peer_link *link, enum peer_message type)
 	text_copy(hello.to, sizeof(hello.to), link->peer_name);
 	memcpy(hello.members, self->members, sizeof(hello.members));
 	if (peer_auth_nonce(hello.nonce) < 0) {
-		peer_link_close(link, "no randomness");
+		peer_link_close(link, "cannot read random numbers");
 		return;
 	}
 	peer_hello_encode(&hello, body);
@@ -159,7 +165,7 @@ static void proof_send(struct peer_link *link, enum peer_message type)
 	if (peer_auth_derive(link->self->config,
 			     link->is_dialer ? PEER_LABEL_DIALER_PROOF : PEER_LABEL_LISTENER_PROOF,
 			     &link->transcript, frame + frame_bytes - PEER_MAC_BYTES) < 0)
-		peer_link_close(link, "cannot sign");
+		peer_link_close(link, "cannot sign a message");
 	else
 		link_queue(link, frame, frame_bytes);
 }
@@ -185,14 +191,16 @@ static bool hello_take(struct peer_link *link, const struct peer_frame *frame,
 	memcpy(link->transcript.bytes + (frame->type == PEER_HELLO ? 0 : PEER_SIGNED_HELLO),
 	       frame->signed_, PEER_SIGNED_HELLO);
 	if (peer_hello_decode(frame->body, ret_hello) < 0)
-		peer_link_close(link, "a greeting that is none");
+		peer_link_close(link, "malformed greeting");
 	else if (strcmp(ret_hello->to, config->name) != 0)
-		peer_link_close(link, "it wants a member \"%s\", and we are \"%s\"", ret_hello->to,
-				config->name);
+		peer_link_close(
+			link,
+			"the peer expects member \"%s\" at this address, and this member is \"%s\"",
+			ret_hello->to, config->name);
 	else if (link->is_dialer && strcmp(ret_hello->from, link->peer_name) != 0)
-		peer_link_close(link, "there is \"%s\" at this address", ret_hello->from);
+		peer_link_close(link, "the member at this address is \"%s\"", ret_hello->from);
 	else if (!is_member(config, ret_hello->from))
-		peer_link_close(link, "\"%s\" is no member of our cluster", ret_hello->from);
+		peer_link_close(link, "\"%s\" is not a member of this cluster", ret_hello->from);
 	else
 		return true;
 	return false;
@@ -202,7 +210,8 @@ static bool members_agree(struct peer_link *link, const uint8_t members[32])
 {
 	if (memcmp(members, link->self->members, 32) == 0)
 		return true;
-	peer_link_close(link, "it lists other members, or other ranges of identifiers, than we do");
+	peer_link_close(link,
+			"the two documents differ in the members or their controller identifiers");
 	return false;
 }
 
@@ -225,7 +234,7 @@ static void link_rise(struct peer_link *link)
 
 	if (peer_auth_derive(config, ours, &link->transcript, link->send_key) < 0 ||
 	    peer_auth_derive(config, theirs, &link->transcript, link->receive_key) < 0) {
-		peer_link_close(link, "cannot make keys");
+		peer_link_close(link, "cannot derive the keys of the link");
 		return;
 	}
 	reactor_timer_cancel(&link->timer);
@@ -264,7 +273,7 @@ static void on_proof(struct peer_link *link, const struct peer_frame *frame)
 	struct peer_hello hello;
 
 	if (!proof_is_right(link, frame)) {
-		peer_link_close(link, "it does not know the secret");
+		peer_link_close(link, "wrong secret: all members need the same one");
 		return;
 	}
 	if (peer_hello_decode(link->transcript.bytes + PEER_HEADER_BYTES, &hello) < 0 ||
@@ -280,7 +289,7 @@ static void on_welcome(struct peer_link *link, const struct peer_frame *frame)
 	if (proof_is_right(link, frame))
 		link_rise(link);
 	else
-		peer_link_close(link, "it does not know the secret");
+		peer_link_close(link, "wrong secret: all members need the same one");
 }
 
 static void on_signed(struct peer_link *link, const struct peer_frame *frame)
@@ -290,7 +299,7 @@ static void on_signed(struct peer_link *link, const struct peer_frame *frame)
 	if (frame->number != link->received_number + 1 ||
 	    peer_auth_sign(link->receive_key, frame->signed_, frame->signed_bytes, wanted) < 0 ||
 	    !peer_auth_equal(wanted, frame->mac)) {
-		peer_link_close(link, "a message that is forged, repeated or out of order");
+		peer_link_close(link, "a forged, repeated or reordered message");
 		return;
 	}
 	link->received_number = frame->number;
@@ -315,7 +324,7 @@ static void frame_take(struct peer_link *link, const struct peer_frame *frame)
 	else if (link->state < PEER_LINK_UP && frame->type == expected[link->state].type)
 		expected[link->state].take(link, frame);
 	else
-		peer_link_close(link, "a message that has no place here");
+		peer_link_close(link, "unexpected message");
 }
 
 /* ---- receiving --------------------------------------------------------------------------------
@@ -338,10 +347,12 @@ static bool link_receive(struct peer_link *link)
 		return false;
 	if (got <= 0) {
 		if (link->state == PEER_LINK_WANT_WELCOME && got == 0)
-			peer_link_close(link, "it refused us: is the secret the same?");
+			peer_link_close(link, "the peer refused this member; check that both have "
+					      "the same secret");
 		else
 			peer_link_close(link, "%s",
-					got == 0 ? "it closed the link" : strerror((int)-got));
+					got == 0 ? "the peer closed the link"
+						 : strerror((int)-got));
 		return false;
 	}
 	link->in_bytes += (size_t)got;
@@ -411,7 +422,8 @@ static void link_on_connected(struct reactor_sock *sock, int res)
 
 	if (res < 0) {
 		reactor_timer_cancel(&link->timer);
-		snprintf(link->error, sizeof(link->error), "%s", strerror(-res));
+		snprintf(link->error, sizeof(link->error), "%s",
+			 strerror(link->address_res < 0 ? -link->address_res : -res));
 		link->state = PEER_LINK_IDLE;
 		link->handler->closed(link);
 		return;
@@ -425,13 +437,18 @@ void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struc
 		    const struct peer_config *peer, const struct peer_link_handler *handler)
 {
 	struct net_addr addr;
+	int folder;
 
 	link_init(link, reactor, self, handler);
 	link->is_dialer = true;
 	link->state = PEER_LINK_CONNECTING;
 	text_copy(link->peer_name, sizeof(link->peer_name), peer->name);
-	peer_addr_to_net(&peer->addr, &addr);
+	/* An address that could not be made has an empty path: connecting fails later, as for any
+	 * other peer that is not there. */
+	link->address_res = peer_addr_to_net(&peer->addr, &addr, &folder);
 	reactor_sock_connect(reactor, &link->sock, &addr, link_on_connected, link_on_ready);
+	if (folder >= 0)
+		close(folder);
 }
 
 void peer_link_accept(struct peer_link *link, struct reactor *reactor, const struct peer_self *self,

@@ -64,6 +64,7 @@ struct peer_link {
 	uint64_t heard_ns; /* when the last message arrived */
 	char error[PEER_LINK_ERROR_BYTES];
 	/* Private to the link. */
+	int address_res; /* -errno: the peer's address could not be made */
 	struct reactor_sock sock;
 	struct reactor_timer timer; /* limits the handshake */
 	struct peer_transcript transcript;
@@ -89,7 +90,8 @@ void peer_link_send(struct peer_link *link, enum peer_message type, const uint8_
 void peer_link_close(struct peer_link *link, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Converts the address, "unix:" addresses too. */
-void peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr);
+/* Converts the address, "unix:" addresses too. 0 or -errno. *ret_folder is a descriptor that the
+ * address depends on, which the caller closes after bind or connect; -1: none is needed. */
+int peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr, int *ret_folder);
 
 #endif

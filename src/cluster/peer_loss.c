@@ -35,7 +35,7 @@
  */
 
 /* Entries of former members are dropped when the next mark is kept. */
-static void heard_take(const struct peers *peers, struct peer_share *share, const char *text)
+static void heard_take(const struct peers *peers, struct peer_file *file, const char *text)
 {
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		const char *name = peers->config.peers[i].name;
@@ -44,13 +44,13 @@ static void heard_take(const struct peers *peers, struct peer_share *share, cons
 		for (const char *at = text; at; at = strchr(at, ',')) {
 			at += *at == ',';
 			if (strncmp(at, name, len) == 0 && at[len] == '=')
-				share->heard[i] = strtoull(at + len + 1, NULL, 16);
+				file->heard[i] = strtoull(at + len + 1, NULL, 16);
 		}
 	}
 }
 
 /* A value that cannot be read counts as unknown: marks are drawn again. */
-static void heard_recall(const struct peers *peers, struct peer_share *share)
+static void heard_recall(const struct peers *peers, struct peer_file *file)
 {
 	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[HEARD_BYTES];
@@ -58,23 +58,23 @@ static void heard_recall(const struct peers *peers, struct peer_share *share)
 	size_t bytes = 0;
 	int res;
 
-	share->has_heard = true;
+	file->has_heard = true;
 	if (!keeper->recall)
 		return;
-	res = keeper->recall(keeper->arg, HEARD_KIND, uuid_format(&share->uuid, key), &value,
+	res = keeper->recall(keeper->arg, HEARD_KIND, uuid_format(&file->uuid, key), &value,
 			     &bytes);
 	if (res == 0) {
 		snprintf(text, sizeof(text), "%.*s", (int)bytes, (const char *)value);
-		heard_take(peers, share, text);
+		heard_take(peers, file, text);
 	} else if (res != -ENOENT) {
 		log_error("control",
-			  "%s: which lost writes other members have told of cannot be read: %s",
-			  key, strerror(-res));
+			  "%s: cannot read which lost writes other members have reported: %s", key,
+			  strerror(-res));
 	}
 	free(value);
 }
 
-static void heard_keep(const struct peers *peers, const struct peer_share *share)
+static void heard_keep(const struct peers *peers, const struct peer_file *file)
 {
 	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[HEARD_BYTES] = "";
@@ -85,40 +85,39 @@ static void heard_keep(const struct peers *peers, const struct peer_share *share
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		size_t len = strlen(text);
 
-		if (share->heard[i] != 0)
+		if (file->heard[i] != 0)
 			snprintf(text + len, sizeof(text) - len, "%s=%" PRIx64 ",",
-				 peers->config.peers[i].name, share->heard[i]);
+				 peers->config.peers[i].name, file->heard[i]);
 	}
-	uuid_format(&share->uuid, key);
+	uuid_format(&file->uuid, key);
 	res = keeper->keep(keeper->arg, HEARD_KIND, key, text, strlen(text));
 	if (res < 0)
-		log_limited(
-			LOG_LEVEL_ERROR, "control",
-			"%s: that hosts were told of lost writes could not be kept: %s; after a "
-			"restart they are told again",
-			key, strerror(-res));
+		log_limited(LOG_LEVEL_ERROR, "control",
+			    "%s: cannot save that hosts were notified of lost writes: %s; after a "
+			    "restart they are notified again",
+			    key, strerror(-res));
 }
 
 /* ---- marks of peers -------------------------------------------------------------------------- */
 
 /* A peer's last list counts even when its link is down, because the loss has happened. */
-static uint64_t loss_of(const struct peers *peers, const struct peer_share *share, unsigned peer)
+static uint64_t loss_of(const struct peers *peers, const struct peer_file *file, unsigned peer)
 {
 	const struct peer_told *told = peers->told[peer];
 	const struct peer_served *entry =
-		told && peer_told_is_near(peers, told) ? peer_told_entry(told, &share->uuid) : NULL;
+		told && peer_told_is_near(peers, told) ? peer_told_entry(told, &file->uuid) : NULL;
 
 	return entry ? entry->loss : 0;
 }
 
-/* Several shares may have one UUID and different files; the mark belongs to the namespace. */
+/* Several shared files may have one UUID and different files; the mark belongs to the namespace. */
 static struct ns_live *live_of(const struct peers *peers, const struct uuid *uuid)
 {
 	list_for_each(node, &peers->files) {
-		const struct peer_share *share = list_entry(node, struct peer_share, node);
+		const struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (share->live && uuid_equal(&share->uuid, uuid))
-			return share->live;
+		if (file->live && uuid_equal(&file->uuid, uuid))
+			return file->live;
 	}
 	return NULL;
 }
@@ -132,14 +131,14 @@ static bool loss_draw(struct peers *peers, const struct uuid *uuid, const char *
 	int res = ns_live_hear_loss(live, uuid, &peers->keeper);
 
 	uuid_format(uuid, text);
-	log_limited(
-		LOG_LEVEL_WARN, "control",
-		"%s: member %s %s: acknowledged writes may be lost, and hosts are told here, too",
-		text, peer, why);
+	log_limited(LOG_LEVEL_WARN, "control",
+		    "%s: member %s %s: acknowledged writes may be lost; hosts of this member are "
+		    "notified too",
+		    text, peer, why);
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "%s: that could not be kept: %s; a restart forgets it until member %s "
-			    "is linked again",
+			    "%s: cannot save the loss of writes: %s; a restart forgets the loss "
+			    "until member %s is linked again",
 			    text, strerror(-res), peer);
 	if (live && peers->target)
 		target_tell_loss(peers->target, live);
@@ -149,48 +148,48 @@ static bool loss_draw(struct peers *peers, const struct uuid *uuid, const char *
 static void loss_heard(struct peers *peers, const struct uuid *uuid, unsigned peer, uint64_t loss)
 {
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (uuid_equal(&share->uuid, uuid))
-			share->heard[peer] = loss;
+		if (uuid_equal(&file->uuid, uuid))
+			file->heard[peer] = loss;
 	}
 }
 
-void peer_loss_bind(struct peer_share *share, struct ns_live *live)
+void peer_loss_bind(struct peer_file *file, struct ns_live *live)
 {
-	if (share->live == live)
+	if (file->live == live)
 		return;
-	if (share->live)
-		ns_live_put(share->live);
-	share->live = live ? ns_live_get(live) : NULL;
+	if (file->live)
+		ns_live_put(file->live);
+	file->live = live ? ns_live_get(live) : NULL;
 }
 
-void peer_loss_hear(struct peers *peers, struct peer_share *share)
+void peer_loss_hear(struct peers *peers, struct peer_file *file)
 {
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
-		uint64_t loss = loss_of(peers, share, i);
+		uint64_t loss = loss_of(peers, file, i);
 		bool is_kept;
 
 		if (loss == 0)
 			continue;
-		if (!share->has_heard)
-			heard_recall(peers, share);
-		if (loss == share->heard[i])
+		if (!file->has_heard)
+			heard_recall(peers, file);
+		if (loss == file->heard[i])
 			continue;
-		is_kept = loss_draw(peers, &share->uuid, peers->config.peers[i].name,
-				    "could not flush it");
-		loss_heard(peers, &share->uuid, i, loss);
+		is_kept = loss_draw(peers, &file->uuid, peers->config.peers[i].name,
+				    "could not flush the namespace");
+		loss_heard(peers, &file->uuid, i, loss);
 		if (is_kept)
-			heard_keep(peers, share);
+			heard_keep(peers, file);
 	}
 }
 
-bool peer_loss_note(const struct peers *peers, struct peer_share *share)
+bool peer_loss_note(const struct peers *peers, struct peer_file *file)
 {
-	uint64_t own = share->live ? ns_live_loss_own(share->live, &peers->self.boot_id) : 0;
-	bool is_new = own != share->entry.loss;
+	uint64_t own = file->live ? ns_live_loss_own(file->live, &peers->self.boot_id) : 0;
+	bool is_new = own != file->entry.loss;
 
-	share->entry.loss = own;
+	file->entry.loss = own;
 	return is_new;
 }
 
@@ -231,24 +230,24 @@ void peer_loss_told(struct peers *peers, unsigned peer)
 				   is_open ? boot_id : NULL, is_open ? sizeof(*boot_id) : 0);
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "that member %s %s on this machine could not be kept: %s",
+			    "cannot save that member %s %s on this machine: %s",
 			    peers->config.peers[peer].name, is_open ? "runs" : "has ended",
 			    strerror(-res));
 	else
 		peers->near[peer] = is_open ? PEER_NEAR_OPEN : PEER_NEAR_NOT;
 }
 
-void peer_loss_ask(struct peers *peers, struct peer_share *share, const struct media *media)
+void peer_loss_ask(struct peers *peers, struct peer_file *file, const struct media *media)
 {
-	if (share->has_asked || !media_is_buffered(media))
+	if (file->has_asked || !media_is_buffered(media))
 		return;
-	share->has_asked = true;
+	file->has_asked = true;
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		if (peer_told_of(peers, i) || !near_is_open(peers, i))
 			continue;
-		(void)loss_draw(peers, &share->uuid, peers->config.peers[i].name,
-				"has not ended in order, and cannot be asked whether a flush has "
-				"failed");
+		(void)loss_draw(
+			peers, &file->uuid, peers->config.peers[i].name,
+			"ended without a shutdown, and cannot be asked whether a flush has failed");
 		return;
 	}
 }

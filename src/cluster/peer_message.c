@@ -155,17 +155,17 @@ static const char *header_problem(const struct peer_header_wire *wire)
 	unsigned type = le16_get(wire->type);
 
 	if (le32_get(wire->magic) != PEER_MAGIC)
-		return "this is no member of a cluster";
+		return "not a message of the cluster protocol";
 	if (le16_get(wire->version) != PEER_PROTOCOL_VERSION)
-		return "another version of the protocol between members";
+		return "another version of the cluster protocol; update all members";
 	if (!message_type_is_known(type))
-		return "a message of an unknown kind";
+		return "unknown message type";
 	if (le32_get(wire->body_bytes) != peer_body_bytes((enum peer_message)type))
-		return "a message of a wrong size";
+		return "wrong message size";
 	if (le32_get(wire->reserved) != 0)
 		return "reserved bytes are set";
 	if ((le64_get(wire->number) != 0) != type_is_numbered((enum peer_message)type))
-		return "a message with a wrong number";
+		return "wrong message number";
 	return NULL;
 }
 

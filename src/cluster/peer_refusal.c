@@ -55,7 +55,7 @@ static void names_write(const struct peers *peers, uint16_t refusers, char *text
 	}
 }
 
-static void refusal_take(const struct peers *peers, struct peer_share *share, const char *text)
+static void refusal_take(const struct peers *peers, struct peer_file *file, const char *text)
 {
 	uint64_t inode, born_ns;
 	unsigned was_served;
@@ -63,19 +63,19 @@ static void refusal_take(const struct peers *peers, struct peer_share *share, co
 
 	/* An unreadable record counts as a refusal: the operator decides. */
 	if (sscanf(text, REFUSAL_SCAN, &inode, &born_ns, &was_served, &names) < 3 || names == 0) {
-		share->kept_is_refused = true;
-		share->kept_refusers = refusers_of(peers, "");
-	} else if (inode == share->inode && born_ns == share->born_ns) {
-		share->kept_is_refused = was_served != 0;
-		share->kept_refusers = refusers_of(peers, text + names);
+		file->kept_is_refused = true;
+		file->kept_refusers = refusers_of(peers, "");
+	} else if (inode == file->inode && born_ns == file->born_ns) {
+		file->kept_is_refused = was_served != 0;
+		file->kept_refusers = refusers_of(peers, text + names);
 	} else {
-		share->doubters = refusers_of(peers, text + names);
+		file->doubters = refusers_of(peers, text + names);
 	}
-	share->refusers |= share->kept_refusers;
-	share->is_refused |= share->kept_is_refused;
+	file->refusers |= file->kept_refusers;
+	file->is_refused |= file->kept_is_refused;
 }
 
-void peer_refusal_recall(struct peers *peers, struct peer_share *share, const struct media *media)
+void peer_refusal_recall(struct peers *peers, struct peer_file *file, const struct media *media)
 {
 	const struct keeper *keeper = &peers->keeper;
 	char key[UUID_TEXT_BYTES], text[REFUSAL_BYTES];
@@ -85,53 +85,51 @@ void peer_refusal_recall(struct peers *peers, struct peer_share *share, const st
 	int res;
 
 	if (media_get_record(media, &record) && !record.is_block_device) {
-		share->inode = record.inode;
-		share->born_ns = record.born_ns;
+		file->inode = record.inode;
+		file->born_ns = record.born_ns;
 	}
-	share->has_kept = share->kept_is_refused = false;
-	share->kept_refusers = share->doubters = 0;
+	file->has_kept = file->kept_is_refused = false;
+	file->kept_refusers = file->doubters = 0;
 	if (!keeper->recall)
 		return;
-	res = keeper->recall(keeper->arg, REFUSAL_KIND, uuid_format(&share->uuid, key), &value,
+	res = keeper->recall(keeper->arg, REFUSAL_KIND, uuid_format(&file->uuid, key), &value,
 			     &bytes);
 	if (res == -ENOENT)
 		return;
 	if (res < 0)
-		log_error("control", "%s: whether its file was refused cannot be read: %s", key,
+		log_error("control", "%s: cannot read whether the file was refused: %s", key,
 			  strerror(-res));
-	share->has_kept = true;
+	file->has_kept = true;
 	snprintf(text, sizeof(text), "%.*s", res < 0 ? 0 : (int)bytes,
 		 res < 0 ? "" : (const char *)value);
 	free(value);
-	refusal_take(peers, share, text);
+	refusal_take(peers, file, text);
 }
 
-void peer_refusal_keep(struct peers *peers, struct peer_share *share)
+void peer_refusal_keep(struct peers *peers, struct peer_file *file)
 {
 	const struct keeper *keeper = &peers->keeper;
-	bool is_over = share->refusers == 0;
+	bool is_over = file->refusers == 0;
 	char key[UUID_TEXT_BYTES], text[REFUSAL_BYTES];
 	int res;
 
 	if (!keeper->keep ||
-	    (is_over ? !share->has_kept || (share->kept_refusers == 0 && !share->is_served)
-		     : share->kept_refusers == share->refusers &&
-			       share->kept_is_refused == share->is_refused))
+	    (is_over ? !file->has_kept || (file->kept_refusers == 0 && !file->is_served)
+		     : file->kept_refusers == file->refusers &&
+			       file->kept_is_refused == file->is_refused))
 		return;
-	snprintf(text, sizeof(text), REFUSAL_FORMAT, share->inode, share->born_ns,
-		 share->is_refused);
-	names_write(peers, share->refusers, text, sizeof(text));
-	uuid_format(&share->uuid, key);
+	snprintf(text, sizeof(text), REFUSAL_FORMAT, file->inode, file->born_ns, file->is_refused);
+	names_write(peers, file->refusers, text, sizeof(text));
+	uuid_format(&file->uuid, key);
 	res = keeper->keep(keeper->arg, REFUSAL_KIND, key, is_over ? NULL : text,
 			   is_over ? 0 : strlen(text));
 	if (res < 0) {
 		log_limited(LOG_LEVEL_ERROR, "control",
-			    "%s: that its file %s could not be kept: %s; the next comparison "
-			    "tries again",
+			    "%s: cannot save that the file %s: %s; the next comparison tries again",
 			    key, is_over ? "is the right one" : "was refused", strerror(-res));
 		return;
 	}
-	share->has_kept = !is_over;
-	share->kept_refusers = share->refusers;
-	share->kept_is_refused = share->is_refused;
+	file->has_kept = !is_over;
+	file->kept_refusers = file->refusers;
+	file->kept_is_refused = file->is_refused;
 }

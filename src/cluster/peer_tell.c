@@ -59,11 +59,11 @@ static void part_send(struct peer *peer, struct peer_link *link, const struct pe
 bool peer_tell(struct peer *peer)
 {
 	struct peers *peers = peer->peers;
-	const struct peer_shares *shares =
-		atomic_load_explicit(&peers->shares, memory_order_acquire);
-	const struct peer_served *entries = shares ? shares->told : NULL;
-	uint64_t generation = shares ? shares->generation : 0;
-	uint32_t total = shares ? shares->told_count : 0;
+	const struct peer_file_table *table =
+		atomic_load_explicit(&peers->file_table, memory_order_acquire);
+	const struct peer_served *entries = table ? table->told : NULL;
+	uint64_t generation = table ? table->generation : 0;
+	uint32_t total = table ? table->told_count : 0;
 	uint64_t number;
 	struct peer_link *link = tell_link(peer, &number);
 
@@ -111,7 +111,7 @@ void peer_seen(struct peer *peer, uint64_t number, struct peer_link *link,
 	uint64_t generation;
 
 	if (peer_seen_decode(frame->body, &generation) < 0) {
-		peer_link_close(link, "an answer that is none");
+		peer_link_close(link, "malformed answer to a list of namespaces");
 		return;
 	}
 	/* The peer took this list, sent over a former link, after the one sent over tell_link, and
@@ -158,7 +158,7 @@ bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_li
 	struct peer_told *list;
 
 	if (peer_served_decode(frame->body, &part) < 0) {
-		peer_link_close(link, "a list of namespaces that is none");
+		peer_link_close(link, "malformed list of namespaces");
 		return false;
 	}
 	if (part.first == 0) {
@@ -168,7 +168,7 @@ bool peer_hear(struct peer *peer, struct peer_listener *listener, struct peer_li
 	list = listener->list;
 	if (!list || list->generation != part.generation || list->total != part.total ||
 	    list->count != part.first) {
-		peer_link_close(link, "a part of another list, or no memory for it");
+		peer_link_close(link, "a part of another list of namespaces, or out of memory");
 		return false;
 	}
 	memcpy(&list->entries[list->count], part.entries, part.count * sizeof(part.entries[0]));

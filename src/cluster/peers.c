@@ -117,7 +117,8 @@ static void on_reset(struct incoming *incoming, const struct peer_frame *frame)
 
 	if (peer_reset_decode(frame->body, &asked) < 0 ||
 	    incoming->served_count >= SERVED_PER_LINK) {
-		peer_link_close(&incoming->link, "a request that is none, or too many at once");
+		peer_link_close(&incoming->link,
+				"malformed reset request, or too many requests at once");
 		return;
 	}
 	if (peer)
@@ -160,7 +161,9 @@ static void on_lost_host(struct incoming *incoming, const struct peer_frame *fra
 
 	if (peer_lost_decode(frame->body, &lost) < 0 || !peer ||
 	    lost.cntlid < peer->config->cntlid_first || lost.cntlid > peer->config->cntlid_last) {
-		peer_link_close(&incoming->link, "a lost host of a controller that is not its own");
+		peer_link_close(
+			&incoming->link,
+			"malformed report of a lost host, or the controller is of another member");
 		return;
 	}
 	if (peers->served)
@@ -217,7 +220,7 @@ static void incoming_on_message(struct peer_link *link, const struct peer_frame 
 			peer_seen(peer, incoming->listener.link, link, frame);
 		return;
 	default:
-		peer_link_close(link, "a message that has no place here");
+		peer_link_close(link, "unexpected message");
 		return;
 	}
 }
@@ -293,7 +296,7 @@ static void incoming_evict(struct peers *peers)
 		count++;
 	}
 	if (count >= UNPROVEN_MAX)
-		peer_link_close(&oldest->link, "too many connections that prove nothing");
+		peer_link_close(&oldest->link, "too many unauthenticated connections");
 }
 
 static void on_accepted(struct reactor_listener *listener, int taken_fd,
@@ -475,12 +478,15 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 	const struct peer_addr *listen = &peers->config.listen;
 	char text[NET_ADDR_TEXT_BYTES];
 	struct net_addr addr;
-	int res;
+	int folder;
+	int res = peer_addr_to_net(listen, &addr, &folder);
 
-	peer_addr_to_net(listen, &addr);
 	if (listen->path[0] != 0)
 		(void)unix_socket_clear(listen->path); /* in use: open fails below */
-	res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (res == 0)
+		res = reactor_listener_open(peers->reactor, &peers->listener, &addr, on_accepted);
+	if (folder >= 0)
+		close(folder);
 	if (res < 0) {
 		snprintf(error, error_bytes, "cluster.listen: %s: %s",
 			 listen->path[0] ? listen->path : net_addr_format(&addr, text),
@@ -490,8 +496,7 @@ static int peers_listen(struct peers *peers, char *error, size_t error_bytes)
 	if (listen->path[0] != 0)
 		unix_name_note(listen->path, &peers->name);
 	if (listen->path[0] != 0 && chmod(listen->path, 0600) < 0)
-		log_warn("control", "%s: cannot be closed to others: %s", listen->path,
-			 strerror(errno));
+		log_warn("control", "%s: cannot set mode 0600: %s", listen->path, strerror(errno));
 	peers->is_listening = true;
 	return 0;
 }
@@ -551,7 +556,7 @@ void peers_start(struct peers *peers, struct target *target, const struct peers_
 	int res = peer_auth_hash_members(&peers->config, peers->self.members);
 
 	if (res < 0) {
-		hooks->started(hooks->arg, res, "cluster: SHA-256 does not work here");
+		hooks->started(hooks->arg, res, "cluster: SHA-256 is not available");
 		return;
 	}
 	peers->target = target;
@@ -590,7 +595,7 @@ void peers_discard(struct peers *peers)
 	if (!peers)
 		return;
 	peers_compare_free(peers);
-	peers_shares_free(peers);
+	peers_files_free(peers);
 	peer_probes_free(peers);
 	explicit_bzero(&peers->config, sizeof(peers->config));
 	free(peers);
@@ -659,7 +664,8 @@ static void end_here(struct reactor_msg *msg)
 		reactor_listener_close(&peers->listener, on_listener_closed);
 	}
 	list_for_each_safe(node, &peers->incoming)
-		peer_link_close(&list_entry(node, struct incoming, node)->link, "we end");
+		peer_link_close(&list_entry(node, struct incoming, node)->link,
+				"this member is stopping");
 	for (unsigned i = 0; i < peers->config.peer_count; i++) {
 		peer_fail_all(&peers->peers[i]);
 		peer_stop(&peers->peers[i]);

@@ -69,15 +69,15 @@ void peers_on_rebuilt(struct peers *peers, int res);
  * for every configuration that is built.
  */
 bool peers_may_serve(struct peers *peers, const struct ns *ns);
-/* Whether the medium's file is held because another member has another file. If so, a recheck opens
- * the file by its name again. */
+/* Whether the medium's file is withheld because another member has another file. If so, a recheck
+ * opens the file by its name again. */
 bool peers_has_refused(struct peers *peers, const struct media *media);
-/* The operator asks to compare a held namespace again. False: the namespace is not held. */
+/* The operator asks to compare a withheld namespace again. False: it is not withheld. */
 bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run);
 /* What is wrong with a namespace compared with other members. False: nothing. */
 struct peers_problem {
 	bool is_error; /* hosts cannot use it here; false: the problem is on another member */
-	char text[640];
+	char text[768];
 };
 bool peers_problem(struct peers *peers, const struct ns *ns, struct peers_problem *ret_problem);
 /*

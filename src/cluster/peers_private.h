@@ -3,7 +3,7 @@
  * What the files of the cluster share: peers.c (the whole, and requests from other members),
  * peer_ask.c (requests to one peer), peer_fence.c (whether a peer is dead, and killing it),
  * peer_process.c (whether a peer's process runs), peer_pulse.c (whether our own reactors run),
- * peer_shares.c (the shared files), peer_tell.c (lists of shared namespaces, sent and received),
+ * peer_files.c (the shared files), peer_tell.c (lists of shared namespaces, sent and received),
  * peer_told.c (what received lists contain), peer_compare.c (whether all members have the same file
  * under one UUID), peer_refusal.c (refused files, over restarts) and peer_loss.c (marks of lost
  * writes). Everything runs on the reactor of the peers, unless marked "control".
@@ -15,8 +15,8 @@
 #include "cluster/peer_link.h"
 #include "target/ctrl_reset.h"
 
-#define PEER_ASKED_MAX       32 /* requests in flight to one peer */
-#define PEER_SHARED_UNSERVED (-1)
+#define PEER_ASKED_MAX     32 /* requests in flight to one peer */
+#define PEER_FILE_UNSERVED (-1)
 
 /* A request sent to the peer and not answered. */
 struct peer_asked {
@@ -114,19 +114,19 @@ struct peer {
 	unsigned compared_last; /* control's: index of the latest entry */
 };
 
-/* ---- peer_shares.c --------------------------------------------------------------------------- */
+/* ---- peer_files.c --------------------------------------------------------------------------- */
 
 /* Why hosts may not use a shared namespace through this member, in ascending weight. */
-enum peer_hold {
-	PEER_HOLD_NONE,
-	PEER_HOLD_PENDING, /* not compared with all members yet */
-	PEER_HOLD_UNASKED, /* not the former file, which a member out of reach may have open */
-	PEER_HOLD_FORMAT,  /* another member serves it with another size or block size */
-	PEER_HOLD_FILE,    /* another member has another file under the UUID */
+enum peer_withhold {
+	PEER_WITHHOLD_NONE,
+	PEER_WITHHOLD_PENDING, /* not compared with all members yet */
+	PEER_WITHHOLD_UNASKED, /* not the former file, which a member out of reach may have open */
+	PEER_WITHHOLD_FORMAT,  /* another member serves it with another size or block size */
+	PEER_WITHHOLD_FILE,    /* another member has another file under the UUID */
 };
 
 /* One shared file. Owned by the control reactor. */
-struct peer_share {
+struct peer_file {
 	struct list node;
 	unsigned refs;    /* one held by the list `files`, one by each table */
 	struct uuid uuid; /* of the namespace */
@@ -134,7 +134,7 @@ struct peer_share {
 	bool is_writable;
 	unsigned pass; /* pass of this look that found the file last; 0: none */
 	/* ---- peer_compare.c ---- */
-	struct member_file file;
+	struct member_file identity;
 	bool is_in_force; /* in the configuration in force */
 	bool is_served;   /* in force, and hosts may use it */
 	bool has_served;  /* served at some time since it came into force */
@@ -142,16 +142,16 @@ struct peer_share {
 	/* Members (bits by index) for which another file that this member had under the UUID was
 	 * refused, and that have not been asked about this file. */
 	uint16_t doubters;
-	/* Members (bits by index) that came first with another file. The namespace is held until
-	 * one of them has this file, or the operator decides. */
+	/* Members (bits by index) that came first with another file. The namespace is withheld
+	 * until one of them has this file, or the operator decides. */
 	uint16_t refusers;
 	bool is_refused;          /* one of the refusers served */
 	bool is_forgiven;         /* the operator declared this file the right one */
 	uint64_t told_from;       /* generation of our first list that contains it; 0: none */
 	uint64_t told_ns;         /* when that list was made */
 	struct peer_served entry; /* as sent to peers: format in force, and since when */
-	enum peer_hold hold;
-	unsigned hold_peer;
+	enum peer_withhold withhold;
+	unsigned withhold_peer;
 	uint16_t differs;  /* members (bits by index) that have another file */
 	uint16_t has_lock; /* members (bits by index) whose lock was seen on this file */
 	uint64_t unseen_ns[PEERS_MAX]; /* by peer: since when its lock is missing; 0: not missing */
@@ -167,17 +167,17 @@ struct peer_share {
 	uint64_t heard[PEERS_MAX]; /* by peer: the last mark of its own that was handled; 0: none */
 };
 
-/* A file that a subsystem shares with other members, in a table. */
-struct peer_shared {
-	struct peer_share *share; /* control's */
-	int fd;                   /* for media/member_lock.h; -1: its locks cannot be read */
-	int subsystem;            /* index into names, or PEER_SHARED_UNSERVED */
+/* An entry of the table: a file that a subsystem shares with other members. */
+struct peer_file_entry {
+	struct peer_file *file; /* control's */
+	int fd;                 /* for media/member_lock.h; -1: its locks cannot be read */
+	int subsystem;          /* index into names, or PEER_FILE_UNSERVED */
 	bool is_writable;
 	uint16_t differs; /* members (bits by index) with another file: their locks prove nothing */
 };
 
 /* A table of shared files. Immutable once published. */
-struct peer_shares {
+struct peer_file_table {
 	struct list node; /* control's: peers->tables */
 	struct peers *peers;
 	struct reactor_msg msg;
@@ -188,16 +188,16 @@ struct peer_shares {
 	struct peer_served *told;
 	unsigned told_count;
 	unsigned count;
-	struct peer_shared entries[];
+	struct peer_file_entry entries[];
 };
 
 /* Control. */
-void peers_shares_free(struct peers *peers);
-/* The share of this namespace and its medium, added when missing. NULL: the file cannot be
+void peers_files_free(struct peers *peers);
+/* The shared file of this namespace and its medium, added when missing. NULL: the file cannot be
  * watched. */
-struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns);
+struct peer_file *peers_file_of(struct peers *peers, const struct ns *ns);
 /* Builds and publishes the table again, because the entries for peers have changed. */
-void peers_shares_renew(struct peers *peers);
+void peers_files_renew(struct peers *peers);
 
 /* ---- peer_tell.c ----------------------------------------------------------------------------- */
 
@@ -256,9 +256,9 @@ bool peer_told_is_near(const struct peers *peers, const struct peer_told *told);
 void peers_compare_init(struct peers *peers);
 /* Asks control to compare again, because the state of a peer has changed. Any reactor. */
 void peers_notice(struct peers *peers);
-/* A configuration is in force: begin, then one call for each of its shares, then end. */
+/* A configuration is in force: begin, then one call for each of its shared files, then end. */
 void peers_compare_look_begin(struct peers *peers);
-void peers_compare_look(struct peers *peers, struct peer_share *share, const struct ns *ns);
+void peers_compare_look(struct peers *peers, struct peer_file *file, const struct ns *ns);
 void peers_compare_look_end(struct peers *peers);
 /* The target ends: puts marks drawn by this member into the list before PEER_LIST_OVER is sent. */
 void peers_compare_losses(struct peers *peers);
@@ -271,10 +271,10 @@ void peers_compare_free(struct peers *peers);
 
 /* ---- peer_refusal.c: control ----------------------------------------------------------------- */
 
-/* A share comes into force: reads what the store holds about this UUID and file. */
-void peer_refusal_recall(struct peers *peers, struct peer_share *share, const struct media *media);
+/* A shared file comes into force: reads what the store holds about this UUID and file. */
+void peer_refusal_recall(struct peers *peers, struct peer_file *file, const struct media *media);
 /* Stores changes of the refusal. A failure is logged, and retried with the next comparison. */
-void peer_refusal_keep(struct peers *peers, struct peer_share *share);
+void peer_refusal_keep(struct peers *peers, struct peer_file *file);
 
 /* ---- peer_loss.c: control -------------------------------------------------------------------- */
 
@@ -285,17 +285,17 @@ enum peer_near {
 	PEER_NEAR_OPEN,
 };
 
-/* Sets the live state of the share's namespace; NULL: not in force any more. */
-void peer_loss_bind(struct peer_share *share, struct ns_live *live);
+/* Sets the live state of the file's namespace; NULL: not in force any more. */
+void peer_loss_bind(struct peer_file *file, struct ns_live *live);
 /* Draws a mark for each loss of a peer under this kernel that is unknown here. */
-void peer_loss_hear(struct peers *peers, struct peer_share *share);
+void peer_loss_hear(struct peers *peers, struct peer_file *file);
 /* The list of this peer has arrived. */
 void peer_loss_told(struct peers *peers, unsigned peer);
 /* Call before hosts may use a file that was opened anew. Draws a mark when a member that may have
  * been notified of a loss cannot be asked. */
-void peer_loss_ask(struct peers *peers, struct peer_share *share, const struct media *media);
+void peer_loss_ask(struct peers *peers, struct peer_file *file, const struct media *media);
 /* Copies our own mark into the list entry. True: the mark has changed. */
-bool peer_loss_note(const struct peers *peers, struct peer_share *share);
+bool peer_loss_note(const struct peers *peers, struct peer_file *file);
 
 /* ---- peer_pulse.c ---------------------------------------------------------------------------- */
 
@@ -326,12 +326,12 @@ struct peers {
 	struct reactor *registry; /* the first data reactor */
 	struct peers_config config;
 	struct peer_self self;
-	struct peer_shares *_Atomic shares; /* NULL: no file is known */
+	struct peer_file_table *_Atomic file_table; /* NULL: no file is known */
 
 	/* Owned by control. */
 	struct target *target;
-	struct list files;  /* struct peer_share.node */
-	struct list tables; /* struct peer_shares.node: published, or being returned */
+	struct list files;  /* struct peer_file.node */
+	struct list tables; /* struct peer_file_table.node: published, or being returned */
 	struct peers_hooks hooks;
 	struct keeper keeper;
 	char start_error[256];
@@ -343,7 +343,7 @@ struct peers {
 	struct reactor_msg start_msg, deaf_msg, leave_msg, end_msg;
 	/* peer_compare.c. */
 	struct peer_told *told[PEERS_MAX]; /* latest list of each peer; NULL: none */
-	struct list *share_cursor;         /* likely node of the next namespace's share; or NULL */
+	struct list *file_cursor;          /* likely node of the next namespace's file; or NULL */
 	struct uuid forgiven;              /* UUID of the recheck under way; nil: none */
 	enum peer_near near[PEERS_MAX];    /* peer_loss.c */
 	/* Of our latest list. Starts at the kernel's clock, so above the generations of former

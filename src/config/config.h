@@ -89,6 +89,7 @@ struct config_subsystem {
 
 struct config_port {
 	uint16_t id;
+	enum discovery_transport transport; /* one of this build */
 	struct net_addr listen;
 	char advertise[NET_ADDR_TEXT_BYTES];
 	char (*subsystems)[NVME_NQN_BYTES]; /* offered here, unless offers_all is set */
@@ -149,7 +150,7 @@ void config_free(struct config *config);
 int config_cluster_read_secret(struct config_cluster *cluster, struct config_errors *errors);
 
 const struct config_subsystem *config_find_subsystem(const struct config *config, const char *nqn);
-/* Adds a port for discovery alone, under an unused ID. False: the address overlaps a configured
+/* Adds a TCP port for discovery alone, under an unused ID. False: the address overlaps a configured
  * port, there are too many ports, or out of memory. */
 bool config_add_discovery_port(struct config *config, const struct net_addr *addr);
 /* Adds a subsystem with one namespace that only host_nqn may use, offered on port_id, where the

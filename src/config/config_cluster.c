@@ -9,6 +9,7 @@
  */
 #include "base/check.h"
 #include "base/text.h"
+#include "base/unix_addr.h"
 #include "config/config_parse.h"
 #include "config/fields.h"
 #include "media/member_lock.h"
@@ -76,10 +77,15 @@ static void addr_parse(struct config_cursor *at, const json_t *object,
 		const char *path = text + strlen(UNIX_PREFIX);
 
 		if (path[0] != '/')
-			config_complain(at, key, "the path of a socket begins with /");
+			config_complain(at, key, "the path of a socket must begin with /");
 		else if (text_copy(addr->path, sizeof(addr->path), path) >= sizeof(addr->path))
 			config_complain(at, key, "the path has more than %zu bytes",
 					sizeof(addr->path) - 1);
+		else if (!unix_addr_fits(path))
+			config_complain(at, key,
+					"the name of the socket has more than %d bytes, which so "
+					"long a path does not allow",
+					UNIX_ADDR_NAME_MAX);
 	} else if (net_addr_parse(text, 0, &addr->addr) || net_addr_port(&addr->addr) == 0) {
 		config_complain(at, key, "\"%s\" must be \"unix:/PATH\", or a numeric ADDRESS:PORT",
 				text);
@@ -150,10 +156,9 @@ static void fence_parse(struct config_cursor *at, const json_t *object,
 /* ---- a peer ------------------------------------------------------------------------------------
  */
 
-#define NAME_MISSING "every member has a name"
-#define ADDR_MISSING "give \"unix:/PATH\" or \"ADDRESS:PORT\""
-#define CNTLIDS_MISSING                                                                            \
-	"give the first and the last identifier of its controllers, such as [1, 1000]"
+#define NAME_MISSING    "every member has a name"
+#define ADDR_MISSING    "give \"unix:/PATH\" or \"ADDRESS:PORT\""
+#define CNTLIDS_MISSING "give the first and the last controller identifier, such as [1, 1000]"
 
 /* Only a peer behind a Unix socket can be killed: it runs on this machine, and the kernel knows its
  * process. */
@@ -262,9 +267,9 @@ static void peer_check(struct config_cursor *at, const struct peers_config *all,
 				"\"%s\" and \"%s\" have the same lock number; rename one",
 				peer->name, all->name);
 	if (ranges_meet(peer->cntlid_first, peer->cntlid_last, all->cntlid_first, all->cntlid_last))
-		config_complain(at, "cntlids", "%u to %u meets this member's own range, %u to %u",
-				peer->cntlid_first, peer->cntlid_last, all->cntlid_first,
-				all->cntlid_last);
+		config_complain(
+			at, "cntlids", "%u to %u overlaps this member's own range, %u to %u",
+			peer->cntlid_first, peer->cntlid_last, all->cntlid_first, all->cntlid_last);
 	for (unsigned i = 0; i < index; i++) {
 		const struct peer_config *other = &all->peers[i];
 
@@ -277,7 +282,8 @@ static void peer_check(struct config_cursor *at, const struct peers_config *all,
 					peer->name, other->name);
 		if (ranges_meet(peer->cntlid_first, peer->cntlid_last, other->cntlid_first,
 				other->cntlid_last))
-			config_complain(at, "cntlids", "%u to %u meets that of peers[%u], %u to %u",
+			config_complain(at, "cntlids",
+					"%u to %u overlaps the range of peers[%u], %u to %u",
 					peer->cntlid_first, peer->cntlid_last, i,
 					other->cntlid_first, other->cntlid_last);
 	}
@@ -312,7 +318,7 @@ static void secret_file_parse(struct config_cursor *at, const json_t *object,
 		config_complain_memory(at, field->key);
 }
 
-_Static_assert(PEER_SECRET_BYTES == 32, "the table says so");
+_Static_assert(PEER_SECRET_BYTES == 32, "cluster_fields names 32 characters");
 
 #define CLUSTER struct config_cluster
 static const struct config_field cluster_fields[] = {
@@ -330,7 +336,7 @@ static const struct config_field cluster_fields[] = {
 	 .type = "array", FIELD_AT(CLUSTER, peers.cntlid_first, uint16_t),
 	 .count_offset = offsetof(CLUSTER, peers.cntlid_last), .parse = cntlids_parse,
 	 .write = cntlids_write, .missing = CNTLIDS_MISSING},
-	{"answer_ms", "a peer whose data path stands still for so long is fenced",
+	{"answer_ms", "time without progress of a peer's data path after which the peer is fenced",
 	 .change = FIELD_FIXED,
 	 FIELD_IS_U32(CLUSTER, peers.answer_ms, ANSWER_MS_MIN, ANSWER_MS_MAX),
 	 .number = PEER_ANSWER_MS},
@@ -487,7 +493,7 @@ int config_cluster_read_secret(struct config_cluster *cluster, struct config_err
 		return secret_fail(cluster, errors, "is no regular file");
 	if ((st.st_mode & 077) != 0)
 		return secret_fail(cluster, errors,
-				   "can be read by others than its owner; chmod 600 it");
+				   "can be read by other users; run chmod 600 on it");
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return secret_fail(cluster, errors, "belongs to another user");
 	if (got < PEER_SECRET_BYTES)

@@ -144,7 +144,7 @@ static void same_ids_complain(struct config_named_ns *list, unsigned count, cons
 		if (order(&list[i - 1], &list[i]) == 0)
 			config_errors_add(errors,
 					  "%s, namespace %u, and %s, namespace %u, have the same "
-					  "%s; give each its own, or leave it out",
+					  "%s; give each namespace its own, or leave the key out",
 					  list[i - 1].nqn, list[i - 1].ns->nsid, list[i].nqn,
 					  list[i].ns->nsid, what);
 	}

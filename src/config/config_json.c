@@ -102,7 +102,7 @@ static const char *config_type_name(const json_t *value)
 	case JSON_ARRAY:
 		return "a list";
 	case JSON_STRING:
-		return "a text";
+		return "a string";
 	case JSON_INTEGER:
 		return "a whole number";
 	case JSON_REAL:
@@ -153,7 +153,7 @@ bool config_object_check(struct config_cursor *at, const json_t *object, const c
 			is_known |= strcmp(key, keys[i]) == 0;
 		if (is_known)
 			continue;
-		config_complain(at, key, "is not known here; known are %s", known);
+		config_complain(at, key, "is not a known key; known keys: %s", known);
 		is_good = false;
 	}
 	return is_good;
@@ -167,7 +167,7 @@ bool config_get_text(struct config_cursor *at, const json_t *object, const char 
 	if (!value)
 		return false;
 	if (!json_is_string(value)) {
-		config_complain_type(at, key, "a text", value);
+		config_complain_type(at, key, "a string", value);
 		return false;
 	}
 	*ret_value = json_string_value(value);
@@ -223,7 +223,7 @@ bool config_get_array(struct config_cursor *at, const json_t *object, const char
 		return false;
 	}
 	if (json_array_size(value) > max_count) {
-		config_complain(at, key, "has %zu elements, at most %zu are possible",
+		config_complain(at, key, "has %zu elements; the maximum is %zu",
 				json_array_size(value), max_count);
 		return false;
 	}
@@ -275,7 +275,7 @@ bool config_get_nqns(struct config_cursor *at, const json_t *object, const char 
 		bool is_new = true;
 
 		if (!json_is_string(value)) {
-			config_complain_type(at, NULL, "a text", value);
+			config_complain_type(at, NULL, "a string", value);
 		} else if (config_nqn_check(at, NULL, json_string_value(value))) {
 			text_copy(names[count], NVME_NQN_BYTES, json_string_value(value));
 			for (unsigned n = 0; n < count; n++)

@@ -126,8 +126,8 @@ static void media_merge(struct config_merge *merge, const struct config_field *f
 	if (!config_media_same(media, wanted))
 		config_errors_add(
 			merge->errors,
-			"--merge: namespace %.223s/%lld has %.100s, not %.100s; give the new one "
-			"another NSID, or replace the saved state with --reset",
+			"--merge: namespace %.223s/%lld has %.100s, not %.100s; give the new "
+			"namespace another NSID, or replace the saved state with --reset",
 			document_text(merge->above, "nqn"),
 			(long long)json_integer_value(json_object_get(saved, "nsid")), media,
 			wanted);
@@ -150,8 +150,9 @@ static void hosts_check(struct config_cursor *at, const json_t *object, void *to
 
 	ns->is_masked = json_object_get(object, "hosts") != NULL;
 	if (ns->is_private && !ns->is_masked)
-		config_complain(at, "private",
-				"needs \"hosts\": a private namespace is one host's at a time");
+		config_complain(
+			at, "private",
+			"needs \"hosts\": a private namespace belongs to one host at a time");
 	else if (ns->is_private && ns->host_count > 1)
 		config_complain(at, "hosts",
 				"lists %u hosts, and the namespace is private: list one, or remove "
@@ -174,12 +175,12 @@ static bool hidden_is_written(const struct config_writing *writing, const void *
 #define NS struct config_ns
 static const struct config_field ns_fields[] = {
 	{"nsid", "its number in the subsystem", FIELD_IS_U32(NS, nsid, 1, CONFIG_NSID_MAX),
-	 .change = FIELD_NAMES, .absent = "the lowest that is free", FIELD_SERVED(struct ns, nsid),
+	 .change = FIELD_NAMES, .absent = "the lowest free number", FIELD_SERVED(struct ns, nsid),
 	 .argument = "N"},
-	{"media", "what its blocks live on, as for --ns of weft serve",
+	{"media", "the medium that stores its blocks, as for --ns of weft serve",
 	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .merge = media_merge,
 	 .argument = "SPEC",
-	 .missing = "give what the blocks live on, such as "
+	 .missing = "give the medium that stores its blocks, such as "
 		    "\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\""},
 	{"uuid", "its UUID", .kind = FIELD_ID, FIELD_AT(NS, uuid, struct uuid), .absent = "random",
 	 FIELD_SERVED(struct ns, uuid), .parse = uuid_field_parse, .is_written = id_is_written,
@@ -196,7 +197,7 @@ static const struct config_field ns_fields[] = {
 	 .check = protect_given_note},
 	{"ana_group", "ANA group, 1 to 1024", FIELD_IS_U32(NS, ana_group, 1, CONFIG_ANA_GROUP_MAX),
 	 .number = 1, FIELD_SERVED(struct ns, ana_group), .argument = "N"},
-	{"private", "whether it is one host's at a time", FIELD_IS_BOOL(NS, is_private),
+	{"private", "whether only one host at a time may have it", FIELD_IS_BOOL(NS, is_private),
 	 FIELD_SERVED(struct ns, is_private)},
 	{"clustered", "whether other members of the cluster serve it too",
 	 FIELD_IS_BOOL(NS, is_clustered), .change = FIELD_FIXED,
@@ -204,10 +205,10 @@ static const struct config_field ns_fields[] = {
 	{"hosts", "a host that sees the namespace",
 	 FIELD_IS_NQNS(NS, hosts, host_count, CONFIG_HOSTS_MAX), .check = hosts_check,
 	 .is_written = hosts_are_written, .option = "host", .argument = "NQN|any|none"},
-	{"hidden_from", "a host that does not see it all the same",
+	{"hidden_from", "a host from which the namespace is hidden",
 	 FIELD_IS_NQNS(NS, hidden_from, hidden_count, CONFIG_HOSTS_MAX),
 	 .is_written = hidden_is_written, .argument = "NQN|none"},
-	{"label", "a text for people, at most 256 bytes",
+	{"label", "a note for people, at most 256 bytes",
 	 FIELD_IS_TEXT(NS, label, TARGET_NS_LABEL_BYTES), .argument = "TEXT"},
 };
 

@@ -73,7 +73,8 @@ char *config_media_path(const char *spec);
 char *config_media_with_block(const char *spec, uint32_t block_bytes);
 /* Whether `path` is directly in `folder`. */
 bool config_path_in_folder(const char *path, const char *folder);
-/* Whether listeners on both addresses would conflict. */
-bool config_addr_clash(const struct net_addr *a, const struct net_addr *b);
+/* Whether the listeners of both ports would conflict. Each transport has port numbers of its own.
+ */
+bool config_ports_clash(const struct config_port *a, const struct config_port *b);
 
 #endif

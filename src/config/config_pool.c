@@ -72,8 +72,8 @@ void config_pool_check(struct config_cursor *at, const struct config *config, un
 	used = config_pool_used_bytes(subsystem);
 	if (used > subsystem->pool_bytes)
 		config_complain(at, "pool",
-				"its namespaces have %llu bytes, its capacity is %llu; raise it, "
-				"or delete some",
+				"its namespaces have %llu bytes, its capacity is %llu; raise the "
+				"capacity, or remove namespaces",
 				(unsigned long long)used,
 				(unsigned long long)subsystem->pool_bytes);
 }

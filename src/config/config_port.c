@@ -75,31 +75,13 @@ static void advertise_parse(struct config_cursor *at, const json_t *object,
 		return;
 	if (strlen(text) >= sizeof(port->advertise) || net_addr_parse(text, 1, &addr) ||
 	    net_addr_port(&addr) != 1 || net_addr_is_any(&addr) || text[0] == '[') {
-		config_complain(
-			at, "advertise",
-			"\"%s\" must be the numeric address that hosts shall use, without a "
-			"port number",
-			text);
+		config_complain(at, "advertise",
+				"\"%s\" must be the numeric address that hosts connect to, without "
+				"a port number",
+				text);
 		return;
 	}
 	text_copy(port->advertise, sizeof(port->advertise), text);
-}
-
-static void transport_parse(struct config_cursor *at, const json_t *object,
-			    const struct config_field *field, void *to)
-{
-	const char *transport = field->text;
-
-	config_get_text(at, object, field->key, &transport);
-	if (strcmp(transport, field->text) != 0)
-		config_complain(at, field->key, "\"%s\" must be \"%s\", the only one there is",
-				transport, field->text);
-}
-
-static json_t *transport_write(const struct config_writing *writing,
-			       const struct config_field *field, const void *from)
-{
-	return json_string(field->text);
 }
 
 /* ---- what is offered ------------------------------------------------------------------------- */
@@ -111,8 +93,8 @@ static void offers_check(struct config_cursor *at, const json_t *object, void *t
 	port->offers_all = !json_object_get(object, "subsystems");
 	if (port->is_discovery_only && !port->offers_all)
 		config_complain(at, "subsystems",
-				"a port with \"discovery\": true offers none; remove one of the "
-				"two");
+				"a port with \"discovery\": true offers no subsystem; remove one "
+				"of the two keys");
 }
 
 static bool offers_are_written(const struct config_writing *writing, const void *from)
@@ -249,21 +231,25 @@ static void ana_release(void *of)
 static const char *const zero_copy_words[] = {
 	[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
 
+/* The transports of this build; transport_of knows the same ones. */
+static const char *const transport_words[] = {[DISCOVERY_TCP] = "tcp"};
+
 #define PORT struct config_port
 static const struct config_field port_fields[] = {
 	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX), .change = FIELD_NAMES,
-	 .absent = "the lowest that is free", FIELD_SERVED(struct port, id), .argument = "N"},
-	{"transport", "how hosts reach it", .type = "string", .text = "tcp",
-	 .parse = transport_parse, .write = transport_write},
+	 .absent = "the lowest free number", FIELD_SERVED(struct port, id), .argument = "N"},
+	{"transport", "transport that hosts use",
+	 FIELD_IS_WORD(PORT, transport, enum discovery_transport, transport_words),
+	 .number = DISCOVERY_TCP},
 	{"address", "numeric address to listen on", .type = "string",
 	 .text = CONFIG_DEFAULT_ADDRESS, .parse = address_parse, .write = address_write,
 	 .argument = "ADDR"},
-	{"service", "TCP port, 0 for any that is free", .type = "string", .text = "4420",
+	{"service", "TCP port, 0 for any free port", .type = "string", .text = "4420",
 	 .write = service_write, .argument = "PORT"},
-	{"advertise", "address for the discovery log, where it is another one",
+	{"advertise", "address in the discovery log, if not the listen address",
 	 FIELD_IS_CHARS(PORT, advertise), FIELD_SERVED(struct port, advertise_address),
 	 .parse = advertise_parse, .argument = "ADDR"},
-	{"discovery", "whether the port answers discovery alone",
+	{"discovery", "whether the port answers discovery only",
 	 FIELD_IS_BOOL(PORT, is_discovery_only), FIELD_SERVED(struct port, is_discovery_only)},
 	{"subsystems", "a subsystem that is offered here",
 	 FIELD_IS_NQNS(PORT, subsystems, subsystem_count, CONFIG_SUBSYSTEMS_MAX), .absent = "all",
@@ -272,11 +258,11 @@ static const struct config_field port_fields[] = {
 	{"ana", "ANA groups that are not optimized here", .type = "array",
 	 .max = CONFIG_ANA_GROUP_MAX, .parse = ana_list_parse, .write = ana_list_write,
 	 .sort = ana_sort, .release = ana_release, .object = &config_ana_object},
-	{"zero_copy", "whether reads are sent from where they lie",
+	{"zero_copy", "whether data of reads is sent without a copy",
 	 FIELD_IS_WORD(PORT, zero_copy, enum zero_copy, zero_copy_words),
 	 FIELD_SERVED(struct port, zero_copy)},
 	/* From a page to the largest possible transfer. */
-	{"zero_copy_min_bytes", "from how much data on",
+	{"zero_copy_min_bytes", "smallest read that is sent without a copy",
 	 FIELD_IS_U32(PORT, zero_copy_min_bytes, 4096, 1048576),
 	 .number = TARGET_ZERO_COPY_MIN_BYTES, FIELD_SERVED(struct port, zero_copy_min_bytes),
 	 .argument = "N"},
@@ -294,7 +280,14 @@ static bool document_addr(const json_t *port, struct net_addr *ret_addr)
 	return net_addr_parse(service[0] ? text : address, CONFIG_DEFAULT_PORT, ret_addr) == 0;
 }
 
-/* Matches by address. */
+static const char *document_transport(const json_t *port)
+{
+	const char *transport = document_text(port, "transport");
+
+	return transport[0] ? transport : transport_words[DISCOVERY_TCP];
+}
+
+/* Matches by transport and address. */
 static json_t *port_by_address(const json_t *list, const json_t *found, const json_t *element)
 {
 	char wanted[NET_ADDR_TEXT_BYTES], text[NET_ADDR_TEXT_BYTES];
@@ -304,9 +297,12 @@ static json_t *port_by_address(const json_t *list, const json_t *found, const js
 		return NULL;
 	net_addr_format(&addr, wanted);
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		if (document_addr(json_array_get(list, i), &addr) &&
+		json_t *port = json_array_get(list, i);
+
+		if (document_addr(port, &addr) &&
+		    strcmp(document_transport(element), document_transport(port)) == 0 &&
 		    strcmp(wanted, net_addr_format(&addr, text)) == 0)
-			return json_array_get(list, i);
+			return port;
 	}
 	return NULL;
 }
@@ -377,9 +373,9 @@ static const struct config_field limit_fields[] = {
 	 LIMIT(ic_timeout_ms, 100, 3600000)},
 	{"connect_timeout_ms", "time from ICReq to the Connect command",
 	 LIMIT(connect_timeout_ms, 100, 3600000)},
-	{"data_timeout_ms", "longest wait for data of a host, and for a host that does not read",
+	{"data_timeout_ms", "longest wait for a host to send its data, or to read",
 	 LIMIT(data_timeout_ms, 100, 3600000)},
-	{"quiesce_ms", "Command Quiesce Time (CQT) that hosts are told; 0: none",
+	{"quiesce_ms", "Command Quiesce Time (CQT) reported to hosts; 0: none",
 	 LIMIT(quiesce_ms, 0, 65535)},
 	{"kato_max_ms", "longest keep alive time-out that a host may ask for; 0: any",
 	 LIMIT(kato_max_ms, 0, 86400000)},
@@ -387,8 +383,8 @@ static const struct config_field limit_fields[] = {
 	 "time without a command after which a controller with KATO 0 ends; "
 	 "0: never",
 	 LIMIT(idle_timeout_ms, 0, 86400000)},
-	{"header_digest", "whether header digests are agreed to", LIMIT_FLAG(allows_header_digest)},
-	{"data_digest", "whether data digests are agreed to", LIMIT_FLAG(allows_data_digest)},
+	{"header_digest", "whether header digests are accepted", LIMIT_FLAG(allows_header_digest)},
+	{"data_digest", "whether data digests are accepted", LIMIT_FLAG(allows_data_digest)},
 };
 
 const struct config_object config_limits_object = {"limits", sizeof(struct target_limits),

@@ -83,7 +83,7 @@ void config_rights_parse(struct config_cursor *at, const json_t *object,
 		return;
 	}
 	if (json_object_size(object) > CONFIG_HOSTS_MAX + 1) {
-		config_complain(at, NULL, "has %zu hosts, at most %d are possible",
+		config_complain(at, NULL, "has %zu hosts; the maximum is %d",
 				json_object_size(object), CONFIG_HOSTS_MAX);
 		return;
 	}

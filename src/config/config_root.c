@@ -132,7 +132,7 @@ static void ports_parse(struct config_cursor *at, const json_t *object,
 	config->port_count = (unsigned)json_array_size(array);
 	if (config->port_count == 0)
 		config_complain(at, field->key,
-				"is empty, so nobody could connect; list a port, or leave the key "
+				"is empty, so no host could connect; list a port, or leave the key "
 				"out for %s:%d",
 				CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT);
 	for (unsigned i = 0; i < config->port_count; i++) {
@@ -249,8 +249,9 @@ static void root_prepare(void *to)
 #define TEXT_OF(number)  #number
 #define VERSION(number_) TEXT_OF(number_)
 static const struct config_field root_fields[] = {
-	{"version", "of the document's form", .type = "integer", .min = CONFIG_DOCUMENT_VERSION,
-	 .max = CONFIG_DOCUMENT_VERSION, .parse = version_parse, .write = version_write,
+	{"version", "version of the document format", .type = "integer",
+	 .min = CONFIG_DOCUMENT_VERSION, .max = CONFIG_DOCUMENT_VERSION, .parse = version_parse,
+	 .write = version_write,
 	 .missing = "this program reads version " VERSION(CONFIG_DOCUMENT_VERSION)},
 	{"subsystems", "its subsystems", .type = "array", .max = CONFIG_SUBSYSTEMS_MAX,
 	 .parse = subsystems_parse, .write = subsystems_write, .sort = subsystems_sort,
@@ -258,11 +259,12 @@ static const struct config_field root_fields[] = {
 	{"ports", "where it listens", .type = "array", .max = CONFIG_PORTS_MAX,
 	 .parse = ports_parse, .write = ports_write, .sort = ports_sort, .release = ports_release,
 	 .object = &config_port_object},
-	{"limits", "how much hosts may use", .type = "object", .parse = limits_parse,
+	{"limits", "limits on what hosts may use", .type = "object", .parse = limits_parse,
 	 .write = limits_write, .object = &config_limits_object},
-	{"cluster", "who else serves clustered namespaces", .type = "object", .change = FIELD_FIXED,
-	 .parse = cluster_parse, .is_written = cluster_is_written, .write = cluster_write,
-	 .merge = cluster_merge, .release = cluster_release, .object = &config_cluster_object},
+	{"cluster", "the other members that serve clustered namespaces", .type = "object",
+	 .change = FIELD_FIXED, .parse = cluster_parse, .is_written = cluster_is_written,
+	 .write = cluster_write, .merge = cluster_merge, .release = cluster_release,
+	 .object = &config_cluster_object},
 };
 
 const struct config_object config_root_object = {"document", sizeof(struct config), root_prepare,

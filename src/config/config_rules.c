@@ -22,13 +22,18 @@ const struct config_subsystem *config_find_subsystem(const struct config *config
 	return NULL;
 }
 
-bool config_addr_clash(const struct net_addr *a, const struct net_addr *b)
+static bool addr_clash(const struct net_addr *a, const struct net_addr *b)
 {
 	if (net_addr_port(a) != net_addr_port(b) || net_addr_port(a) == 0)
 		return false;
 	if (net_addr_is_ipv6(a) == net_addr_is_ipv6(b))
 		return net_addr_same_host(a, b) || net_addr_is_any(a) || net_addr_is_any(b);
 	return false;
+}
+
+bool config_ports_clash(const struct config_port *a, const struct config_port *b)
+{
+	return a->transport == b->transport && addr_clash(&a->listen, &b->listen);
 }
 
 /* Properties that must differ between any two namespaces. */
@@ -213,7 +218,7 @@ static void port_check(struct config_cursor *at, const struct config *config, un
 	for (unsigned i = 0; i < index; i++) {
 		if (config->ports[i].id == port->id)
 			config_complain(at, "id", "%u is the id of ports[%u] too", port->id, i);
-		if (config_addr_clash(&config->ports[i].listen, &port->listen))
+		if (config_ports_clash(&config->ports[i], port))
 			config_complain(at, "address", "%s is covered by ports[%u] already",
 					net_addr_format(&port->listen, text), i);
 	}
@@ -256,12 +261,13 @@ static const struct config_port *config_find_port(const struct config *config, u
 
 bool config_add_discovery_port(struct config *config, const struct net_addr *addr)
 {
+	const struct config_port wanted = {.transport = DISCOVERY_TCP, .listen = *addr};
 	struct config_port *grown;
 	uint16_t id = CONFIG_DISCOVERY_PORT;
 	unsigned at;
 
 	for (unsigned i = 0; i < config->port_count; i++) {
-		if (config_addr_clash(&config->ports[i].listen, addr))
+		if (config_ports_clash(&config->ports[i], &wanted))
 			return false;
 	}
 	if (config->port_count >= TARGET_PORTS_MAX)
@@ -275,7 +281,7 @@ bool config_add_discovery_port(struct config *config, const struct net_addr *add
 	for (at = 0; at < config->port_count && grown[at].id < id; at++)
 		;
 	memmove(&grown[at + 1], &grown[at], (config->port_count - at) * sizeof(*grown));
-	grown[at] = (struct config_port){.listen = *addr};
+	grown[at] = wanted;
 	config_port_init(&grown[at], id);
 	grown[at].offers_all = false;
 	grown[at].is_discovery_only = true;

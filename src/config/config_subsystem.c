@@ -206,9 +206,10 @@ static const struct config_field pool_fields[] = {
 	 .argument = "PATH",
 	 .missing = "give the folder in which hosts' namespaces become files, such as "
 		    "\"/var/lib/weft/pool\""},
-	{"capacity", "what their sizes may add up to, such as 1T", .type = "string",
+	{"capacity", "maximum of the sum of their sizes, such as 1T", .type = "string",
 	 .parse = capacity_parse, .write = capacity_write, .argument = "SIZE",
-	 .missing = "give what all namespaces in the folder may have together, such as \"1T\""},
+	 .missing =
+		 "give the maximum size of all namespaces in the folder together, such as \"1T\""},
 };
 
 const struct config_object config_pool_object = {"pool", sizeof(SUBSYSTEM), NULL, pool_fields,

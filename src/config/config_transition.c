@@ -49,8 +49,8 @@ static void size_check(const struct config_named_ns *from, const struct config_n
 	if (from_kind == to_kind && from_bytes > to_bytes && to_bytes != 0 &&
 	    strcmp(from_path ? from_path : "", to_path ? to_path : "") == 0)
 		config_errors_add(errors,
-				  "%s, namespace %u (%s): has %llu bytes now and cannot shrink to "
-				  "%llu; delete it and make a smaller one",
+				  "%s, namespace %u (%s): has %llu bytes and cannot shrink to "
+				  "%llu; remove the namespace and add a smaller one",
 				  to->nqn, to->ns->nsid, to->ns->media,
 				  (unsigned long long)from_bytes, (unsigned long long)to_bytes);
 	free(from_path);
@@ -67,14 +67,15 @@ static void protect_check(const struct config_named_ns *from, const struct confi
 	if (to->ns->is_protect_given ||
 	    (was != NS_WRITE_PROTECT_PERMANENT && was != NS_WRITE_PROTECT_UNTIL_POWER_CYCLE))
 		return;
-	config_errors_add(errors,
-			  "%s, namespace %u: is write protected (%s); write \"write_protect\": "
-			  "\"%s\" to keep that, or \"write_protect\": \"none\" to lift it",
-			  to->nqn, to->ns->nsid, config_write_protect_name(was),
-			  config_write_protect_name(was));
+	config_errors_add(
+		errors,
+		"%s, namespace %u: is write protected (%s); write \"write_protect\": \"%s\" to "
+		"keep the protection, or \"write_protect\": \"none\" to lift it",
+		to->nqn, to->ns->nsid, config_write_protect_name(was),
+		config_write_protect_name(was));
 }
 
-#define RESTART "is fixed while the target runs; restart it with the new document"
+#define RESTART "is fixed while the target runs; restart the target with the new document"
 
 static void fixed_check(const struct config_named_ns *from, const struct config_named_ns *to,
 			struct config_errors *errors)

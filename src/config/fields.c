@@ -125,8 +125,8 @@ static void text_parse(struct config_cursor *at, const json_t *object,
 	if (!config_get_text(at, object, field->key, &text))
 		return;
 	if (strlen(text) > field->max) {
-		config_complain(at, field->key, "has %zu bytes, at most %u are possible",
-				strlen(text), field->max);
+		config_complain(at, field->key, "has %zu bytes; the maximum is %u", strlen(text),
+				field->max);
 		return;
 	}
 	if (text[0] == 0)

@@ -101,7 +101,7 @@ static void ns_import(struct import *import, const json_t *from, const char *nqn
 	if (path[0] == 0 || strchr(path, ',')) {
 		config_errors_add(import->errors, "%s, namespace %u: \"device\".\"path\" is %s",
 				  nqn, nsid,
-				  path[0] == 0 ? "missing" : "no path that can be a medium");
+				  path[0] == 0 ? "missing" : "not a path that can be a medium");
 		return;
 	}
 	if (asprintf(&media, "file:%s", path) < 0)
@@ -208,7 +208,7 @@ static void port_notes(struct import *import, const json_t *from, uint32_t id, c
 	if (attr_u32(json_object_get(from, "param"), "inline_data_size", &size) && size != 0)
 		config_errors_add(import->notes,
 				  "%s: \"inline_data_size\" %u is not carried over; see "
-				  "\"limits\".\"in_capsule_bytes\", which is of all ports",
+				  "\"limits\".\"in_capsule_bytes\", which applies to all ports",
 				  what, size);
 	attrs_note(import, what, json_object_get(from, "param"), known, 1);
 }
@@ -292,7 +292,7 @@ static void ports_import(struct import *import, const json_t *from, json_t *docu
 		json_object_set_new(document, "ports", ports);
 		return;
 	}
-	config_errors_add(import->notes, "no port can be carried over: %s:%d offers everything",
+	config_errors_add(import->notes, "no port can be carried over: %s:%d offers all subsystems",
 			  CONFIG_DEFAULT_ADDRESS, CONFIG_DEFAULT_PORT);
 	json_decref(ports);
 }
@@ -308,8 +308,8 @@ json_t *config_import_nvmetcli(const json_t *saved, struct config_errors *errors
 
 	if (!json_is_object(saved) || (!json_is_array(json_object_get(saved, "subsystems")) &&
 				       !json_is_array(json_object_get(saved, "ports")))) {
-		config_errors_add(errors, "this is not what nvmetcli saves: an object with "
-					  "\"hosts\", \"ports\" and \"subsystems\"");
+		config_errors_add(errors, "not a document of `nvmetcli save`, which is an object "
+					  "with \"hosts\", \"ports\" and \"subsystems\"");
 		return NULL;
 	}
 	subsystems = json_array();

@@ -17,10 +17,11 @@
 #define PEER_SECRET_BYTES 32 /* minimum length of the secret, in characters */
 #define PEER_SECRET_MAX   256
 #define PEER_ANSWER_MS    500
+#define PEER_PATH_BYTES   1024
 
 /* "unix:/path" or an address with a port. */
 struct peer_addr {
-	char path[108]; /* empty: TCP */
+	char path[PEER_PATH_BYTES]; /* empty: TCP */
 	struct net_addr addr;
 };
 

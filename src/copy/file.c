@@ -125,7 +125,7 @@ static int open_device(const struct copy_end *end, bool is_source)
 	if (res == -EBUSY && is_source) {
 		tool_error(end->command,
 			   "warning: %s is in use (mounted, part of an array, or served by a "
-			   "target): data written to it during the copy may be copied in part",
+			   "target): data written during the copy may be copied in part",
 			   end->name);
 		fd = open(end->name, flags);
 		res = fd < 0 ? -errno : 0;
@@ -167,11 +167,10 @@ static int open_regular(const struct copy_end *end, const struct copy_options *o
 	if (fd == -ENOENT && role == COPY_TO)
 		fd = create_regular(end->name);
 	if (fd == -ENOENT && role == COPY_TO_AGAIN)
-		tool_error(
-			end->command,
-			"%s is missing, and the journal %s says that part of it is copied. Remove "
-			"the journal to copy everything again",
-			end->name, options->journal);
+		tool_error(end->command,
+			   "%s is missing, and the journal %s records a partial copy to it. Remove "
+			   "the journal to copy everything again",
+			   end->name, options->journal);
 	else if (fd < 0)
 		tool_error(end->command, "%s: %s", end->name, strerror(-fd));
 	return fd;

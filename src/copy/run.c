@@ -84,7 +84,7 @@ static int run_check_same(const struct run *run)
 		return 0;
 	tool_error(to->command,
 		   "%s and %s are the same namespace: their UUIDs are equal. Name another "
-		   "destination, or give that one a UUID of its own",
+		   "destination, or give the destination another UUID",
 		   from->name, to->name);
 	return -EINVAL;
 }
@@ -204,7 +204,7 @@ static void run_complain(const struct run *run)
 	if (copy->result == -EILSEQ)
 		tool_error(command,
 			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
-			   ": one of them has changed, or the copy is bad",
+			   ": one side was written to meanwhile, or the copy is bad",
 			   copy->to.name, copy->from.name, copy->failed_at,
 			   copy->failed_at + run->options->piece_bytes);
 	else if (copy->result == -EFBIG && copy->from.is_stream)

@@ -110,8 +110,8 @@ static void went_back(void *arg, struct change_result *result)
 
 	if (result->res < 0)
 		log_error("control",
-			  "port %u, ANA group %u: neither the state that was asked for nor the one "
-			  "before could be set: %s",
+			  "port %u, ANA group %u: cannot set the requested state, nor return to "
+			  "the former one: %s",
 			  transition->change.port_id, transition->change.group,
 			  strerror(-result->res));
 	transition_end(transition);
@@ -172,8 +172,8 @@ static void on_drained(void *arg, int res)
 	transition->is_owed_drained = false;
 	if (transition->is_waiting && res < 0)
 		log_warn("control",
-			 "port %u, ANA group %u: commands that began before the transition hang in "
-			 "their medium for %u s; it goes on without them",
+			 "port %u, ANA group %u: commands from before the transition have hung in "
+			 "their medium for %u s; the transition continues without waiting for them",
 			 transition->change.port_id, transition->change.group, BARRIER_END_S);
 	if (transition->is_waiting)
 		second_begin(transition);
@@ -215,12 +215,12 @@ static int first_edit(json_t *document, void *arg, struct config_errors *errors)
 	int res;
 
 	if (change->to == ANA_CHANGE) {
-		config_errors_add(errors, "\"change\" is a state on the way to another, not one "
-					  "to be asked for");
+		config_errors_add(errors, "\"change\" is a transitional state and cannot be "
+					  "requested; choose another state");
 		return -EINVAL;
 	}
 	if (change->group < 1 || change->group > CONFIG_ANA_GROUP_MAX) {
-		config_errors_add(errors, "there is no ANA group %u; they are 1 to %u",
+		config_errors_add(errors, "there is no ANA group %u; groups are 1 to %u",
 				  change->group, CONFIG_ANA_GROUP_MAX);
 		return -ENOENT;
 	}

@@ -66,9 +66,8 @@ int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns)
 			continue;
 		if (!hold->is_over)
 			log_warn("control",
-				 "port %u, ANA group %u: has been in \"change\" for %u s, the "
-				 "longest that hosts wait; it is inaccessible from now on, until "
-				 "it is given another state",
+				 "port %u, ANA group %u: in \"change\" for %u s, the longest that "
+				 "hosts wait; the group is inaccessible until another state is set",
 				 hold->port_id, hold->group, TARGET_ANA_TRANSITION_S);
 		hold->is_over = true;
 		port->ana[i].state = ANA_INACCESSIBLE;

@@ -110,14 +110,14 @@ void boot_begin(struct store *store, bool is_clustered, struct boot_record *ret_
 	boot_decide(is_kept ? &kept : NULL, &kernel, is_clustered, ret_record);
 	if (uuid_is_nil(&kernel))
 		log_warn("control",
-			 "cannot read " BOOT_ID_PATH ": hosts are not told when this machine loses "
-			 "power with writes that are not flushed");
+			 "cannot read " BOOT_ID_PATH ": hosts are not notified when unflushed "
+			 "writes are lost in a power failure");
 	res = record_keep(store, ret_record);
 	if (res == 0)
 		return;
 	log_warn("control",
-		 "cannot keep which boot of this machine it is: %s; after a restart of the machine "
-		 "hosts may be told of lost writes that are not lost",
+		 "cannot save the boot ID of this machine: %s; after a restart of the machine "
+		 "hosts may be notified of lost writes although none were lost",
 		 strerror(-res));
 	boot_decide(NULL, &kernel, is_clustered, ret_record);
 }
@@ -141,7 +141,7 @@ void boot_end_flushed(struct store *store, struct boot_record *record)
 	res = record_keep(store, record);
 	if (res < 0)
 		log_warn("control",
-			 "cannot keep that all media were flushed: %s; after a restart of the "
-			 "machine hosts may be told of lost writes that are not lost",
+			 "cannot save that all media were flushed: %s; after a restart of the "
+			 "machine hosts may be notified of lost writes although none were lost",
 			 strerror(-res));
 }

@@ -215,11 +215,11 @@ static void run_begin_change(struct change_run *run)
 		return;
 	}
 	if (expected != 0 && expected != changes->generation) {
-		change_run_fail(
-			run, -ESTALE,
-			"the configuration has changed since: it is at generation %llu by now, "
-			"not %llu; look at it again",
-			(unsigned long long)changes->generation, (unsigned long long)expected);
+		change_run_fail(run, -ESTALE,
+				"the configuration is at generation %llu, not %llu: read the "
+				"configuration again, then repeat the change",
+				(unsigned long long)changes->generation,
+				(unsigned long long)expected);
 		return;
 	}
 	res = run_check(run);
@@ -403,7 +403,7 @@ bool changes_cancel(struct changes *changes, const struct change *change)
 		    run->change.arg != change->arg)
 			continue;
 		list_remove(&run->node);
-		config_errors_add(&result.errors, "cancelled before it began");
+		config_errors_add(&result.errors, "the change was cancelled before it began");
 		run->change.done(run->change.arg, &result);
 		run_free(run);
 		return true;

@@ -90,9 +90,8 @@ static void registry_commit(struct changes *changes, bool is_kept)
 		media_registry_commit_unkept(changes->options.registry);
 	if (is_batch && store_batch_end(changes->options.store) < 0) {
 		media_registry_set_unkept(changes->options.registry);
-		log_warn("control",
-			 "write protection for good and what was kept of removed namespaces could "
-			 "not be saved; the next change tries again");
+		log_warn("control", "cannot save permanent write protection and the state of "
+				    "removed namespaces; the next change tries again");
 	}
 }
 
@@ -135,8 +134,8 @@ static void run_taken_back(void *arg, int res, const char *error)
 	registry_commit(changes, false);
 	log_error(
 		"control",
-		"a change could neither be kept nor taken back (%s): it is in force, but will not "
-		"survive a restart; make any other change once the store can be written",
+		"a change could be neither saved nor undone (%s): the change is in force, but will "
+		"not survive a restart; make any other change once the state store can be written",
 		error && error[0] != 0 ? error : strerror(-res));
 	changes->is_store_behind = true;
 	changes->generation++;

@@ -93,8 +93,10 @@ static void addresses_wait(const struct process *process)
 
 	if (!process->daemon.state.was_unclean)
 		return;
-	for (unsigned i = 0; i < config->port_count; i++)
-		address_wait(&config->ports[i].listen, deadline_ns);
+	for (unsigned i = 0; i < config->port_count; i++) {
+		if (config->ports[i].transport == DISCOVERY_TCP)
+			address_wait(&config->ports[i].listen, deadline_ns);
+	}
 	if (discovery_addr(process, &discovery))
 		address_wait(&discovery, deadline_ns);
 	cluster_address_wait(config->cluster, deadline_ns);

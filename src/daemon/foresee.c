@@ -52,8 +52,8 @@ static void former_owner_look(const struct foresee *foresee, const char *nqn,
 	former = removed_find_kept_in(foresee->registry->removed, path, &record, &ns->uuid);
 	if (former)
 		fprintf(foresee->out,
-			"~ namespace %s/%u: has the file of the removed namespace %s; what is kept "
-			"of that, %s, is dropped\n",
+			"~ namespace %s/%u: uses the file of the removed namespace %s; the kept "
+			"state of that namespace, %s, is dropped\n",
 			nqn, ns->nsid, uuid_format(&former->uuid, text), kept_words(former->kept));
 }
 
@@ -74,8 +74,8 @@ static int coming_look(const struct foresee *foresee, const char *nqn, const str
 		config_errors_add(foresee->errors, "%s, namespace %u (%s): %s", nqn, ns->nsid,
 				  ns->media, error.text);
 	else if (removed && removed->kept)
-		fprintf(foresee->out, "~ namespace %s/%u: %s come%s back with it\n", nqn, ns->nsid,
-			kept_words(removed->kept),
+		fprintf(foresee->out, "~ namespace %s/%u: %s come%s back with the namespace\n", nqn,
+			ns->nsid, kept_words(removed->kept),
 			removed->kept == NS_LIVE_HAS_RESERVATION ? "s" : "");
 	if (res == 0)
 		former_owner_look(foresee, nqn, ns, path);

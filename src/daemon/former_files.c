@@ -36,11 +36,10 @@ static void file_settle(struct settling *settling, const struct uuid *uuid, cons
 		return;
 	if (member_lock_settle(fd, settling->member, settling->may_wait) == -EWOULDBLOCK) {
 		settling->may_wait = false;
-		log_warn(
-			"control",
-			"%s: its namespace was removed, and operations of a former process of this "
-			"member on it have not ended: they may still change it",
-			path);
+		log_warn("control",
+			 "%s: the namespace of this file was removed, but I/O of this member's "
+			 "former process has not ended and may still change the file",
+			 path);
 	}
 	if (registry->peers)
 		peers_watch_removed(registry->peers, uuid, fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flushes of stores that leave; see leaving_flush.h. At most FLUSHES_MAX are in flight.
+ * The flushes of backings that leave; see leaving_flush.h. At most FLUSHES_MAX are in flight.
  *
- * A flush that hangs in the kernel outlives the wait: it holds its store, and is freed when it
+ * A flush that hangs in the kernel outlives the wait: it holds its backing, and is freed when it
  * ends.
  */
 #include "daemon/leaving_flush.h"
@@ -30,7 +30,7 @@ struct leaving {
 	void *arg;
 	unsigned count, next, busy;
 	bool is_walking; /* leaving_go is on the stack */
-	struct leaving_backing stores[];
+	struct leaving_backing backings[];
 };
 
 static bool backing_leaves(const struct backing_entry *entry)
@@ -42,16 +42,17 @@ static bool backing_leaves(const struct backing_entry *entry)
 }
 
 static void backing_not_flushed(struct media_registry *registry, const struct ns_backing *backing,
-			      const char *why)
+				const char *why)
 {
 	const struct media *media = ns_backing_media(backing);
 
 	log_error("control",
 		  "%s: the flush of the removed namespace failed (%s): acknowledged writes may be "
-		  "lost; its hosts are told if it comes back",
+		  "lost; its hosts are notified if the namespace comes back",
 		  media->spec, why);
 	if (ns_live_note_loss(ns_backing_live(backing), media_loss(media), &registry->keeper) < 0)
-		log_error("control", "%s: that could not be kept", media->spec);
+		log_error("control", "%s: cannot save that acknowledged writes may be lost",
+			  media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);
 }
@@ -105,26 +106,28 @@ static void on_limit(struct reactor_timer *timer)
 
 		if (!at->backing)
 			continue;
-		backing_not_flushed(leaving->registry, at->backing, "it takes too long");
+		backing_not_flushed(leaving->registry, at->backing, "timed out");
 		if (i >= leaving->next) {
 			ns_backing_put(at->backing);
 			at->backing = NULL;
 		}
 	}
 	leaving->next = leaving->count;
-	/* Flushes in flight hold their stores. */
+	/* Flushes in flight hold their backings. */
 	leaving_done(leaving);
 }
 
 static struct leaving *leaving_create(struct media_registry *registry, struct reactor *control,
 				      unsigned count)
 {
-	struct leaving *leaving = calloc(1, sizeof(*leaving) + count * sizeof(leaving->backings[0]));
+	struct leaving *leaving =
+		calloc(1, sizeof(*leaving) + count * sizeof(leaving->backings[0]));
 
 	if (!leaving)
 		return NULL;
 	list_for_each(node, &registry->backings) {
-		const struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 		struct leaving_backing *at = &leaving->backings[leaving->count];
 
 		if (!backing_leaves(entry))
@@ -159,7 +162,7 @@ void leaving_flush(struct media_registry *registry, struct reactor *control,
 				list_entry(node, struct backing_entry, entry.node);
 
 			if (backing_leaves(entry))
-				backing_not_flushed(registry, entry->backing, "no memory");
+				backing_not_flushed(registry, entry->backing, "out of memory");
 		}
 		done(arg);
 		return;

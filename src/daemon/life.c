@@ -138,7 +138,7 @@ static void health_keep(struct daemon *daemon, bool is_end)
 			media_registry_set_unkept(daemon->registry);
 	}
 	if (res < 0)
-		log_warn("control", "health counters could not be kept: %s", strerror(-res));
+		log_warn("control", "cannot save the health counters: %s", strerror(-res));
 }
 
 static void health_due(struct reactor_timer *timer)
@@ -256,7 +256,7 @@ static void daemon_shut_down(void *arg)
 	daemon->is_shutting_down = true;
 	reactor_timer_cancel(&daemon->health_timer);
 	reactor_timer_cancel(&daemon->tick_timer);
-	log_info("control", "stopping: telling hosts, finishing commands, flushing media");
+	log_info("control", "stopping: notifying hosts, finishing commands, flushing media");
 	if (daemon->peers)
 		peers_stop_asking(daemon->peers);
 	daemon->hooks->stopping(daemon, target_end, daemon);
@@ -444,7 +444,8 @@ static void peers_rebuilt(void *arg, struct change_result *result)
 	struct daemon *daemon = arg;
 
 	if (result->res < 0 && result->res != -ESHUTDOWN)
-		config_errors_log("what members compared could not be applied", &result->errors);
+		config_errors_log("cannot apply the result of comparing files with other members",
+				  &result->errors);
 	peers_on_rebuilt(daemon->peers, result->res);
 }
 

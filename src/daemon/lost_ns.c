@@ -22,7 +22,7 @@ static void has_data_tell(struct media *media, unsigned nsid, struct config_erro
 	if (media && media_problem(media, &problem))
 		config_errors_add(errors, "namespace %u is not lost: %s", nsid, problem.text);
 	else
-		config_errors_add(errors, "namespace %u is not lost: its data are there", nsid);
+		config_errors_add(errors, "namespace %u is not lost: its data are available", nsid);
 }
 
 static bool has_path(const struct media *media)
@@ -63,13 +63,12 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 		return -EEXIST;
 	}
 	if (is_recreated && json_is_true(json_object_get(ns, "clustered"))) {
-		config_errors_add(
-			errors,
-			"namespace %u is shared with other members of the cluster, which may "
-			"have its file open still: copy what they serve (weft copy), stop all "
-			"members, put a file in its place yourself, and a new \"uuid\" into the "
-			"documents of all",
-			nsid);
+		config_errors_add(errors,
+				  "namespace %u is shared with other members of the cluster, which "
+				  "may still have its file open: copy the data that they serve "
+				  "(weft copy), stop all members, replace the file yourself, and "
+				  "set a new \"uuid\" in the documents of all members",
+				  nsid);
 		return -EPERM;
 	}
 	if (is_recreated && !has_path(media)) {

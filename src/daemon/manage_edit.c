@@ -39,7 +39,8 @@ json_t *manage_find_subsystem(json_t *document, struct manage_edit *edit,
 	json_t *subsystem = document_subsystem(document, edit->request->subsystem_nqn, NULL);
 
 	if (!subsystem)
-		manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors, "the subsystem is gone");
+		manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
+			      "the subsystem was removed");
 	return subsystem;
 }
 
@@ -69,8 +70,8 @@ json_t *manage_find_ns(json_t *subsystem, struct manage_edit *edit, struct confi
 	if (ns && ns_is_meant(ns, &edit->request->uuid))
 		return ns;
 	manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
-		      ns ? "was given to another namespace since the command was judged"
-			 : "there is none");
+		      ns ? "the NSID was given to another namespace while the command waited"
+			 : "there is no such namespace");
 	return NULL;
 }
 
@@ -190,17 +191,17 @@ int manage_edit_create(json_t *document, struct manage_edit *edit, struct config
 		return -ENOENT;
 	if (folder[0] == 0)
 		return manage_refuse(edit, NVME_SC_INVALID_OPCODE, -EPERM, errors,
-				     "the subsystem has no pool to make it of");
+				     "the subsystem has no pool for new namespaces");
 	if (request->block_count == 0 ||
 	    (request->block_bytes != 512 && request->block_bytes != 4096))
 		return manage_refuse(edit, NVME_SC_INVALID_FIELD, -EINVAL, errors,
-				     "has no blocks, or blocks of another size than 512 or 4096");
+				     "needs at least one block, of 512 or 4096 bytes");
 	if (request->ana_group > CONFIG_ANA_GROUP_MAX)
 		return manage_refuse(edit, NVME_SC_ANA_GROUP_INVALID, -EINVAL, errors,
 				     "there is no such ANA group");
 	if (request->block_count > pool_unused_bytes(subsystem) / request->block_bytes)
 		return manage_refuse(edit, NVME_SC_NS_INSUFFICIENT_CAPACITY, -ENOSPC, errors,
-				     "the pool has less than that left");
+				     "the pool has too little space left");
 	nsid = nsid_free(namespaces);
 	if (nsid == 0)
 		return manage_refuse(edit, NVME_SC_NS_ID_UNAVAILABLE, -ENOSPC, errors,
@@ -276,8 +277,9 @@ static int delete_one(struct manage_edit *edit, json_t *subsystem, size_t index,
 	if (ns_check_alone(edit, ns, errors) < 0)
 		return -EPERM;
 	if (!manage_ns_is_in_pool(subsystem, ns, &path))
-		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
-				     "is not of the pool: the administrator's alone to delete");
+		return manage_refuse(
+			edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
+			"was not created in the pool: only the administrator can remove it");
 	if (file_note(edit, subsystem, ns, path) < 0 || json_array_remove(namespaces, index) < 0)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
 	return 0;
@@ -313,7 +315,7 @@ int manage_edit_delete(json_t *document, struct manage_edit *edit, struct config
 		if (!ns_is_within_reach(ns, edit->request->host_nqn)) {
 			if (nsid == nsid_of(ns))
 				return manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
-						     "is not this host's");
+						     "is not visible to this host");
 			continue;
 		}
 		if (nsid == nsid_of(ns) || (nsid == NVME_NSID_ALL && ns_was_judged(edit, ns) &&
@@ -368,10 +370,10 @@ static int attach_one(struct manage_edit *edit, json_t *ns, const char *host,
 	if (json_is_true(json_object_get(ns, "private")) && json_array_size(hosts) > 0 &&
 	    !manage_list_has(hosts, host))
 		return manage_refuse(edit, NVME_SC_NS_IS_PRIVATE, -EBUSY, errors,
-				     "is private, and another host has it");
+				     "is private and attached to another host");
 	if (json_array_size(hosts) >= CONFIG_HOSTS_MAX)
 		return manage_refuse(edit, NVME_SC_NS_ATTACHMENT_LIMIT, -ENOSPC, errors,
-				     "has as many hosts as there can be");
+				     "already has the maximum number of hosts");
 	if (json_array_append_new(hosts, json_string(host)) < 0)
 		return manage_refuse(edit, NVME_SC_INTERNAL, -ENOMEM, errors, "out of memory");
 	return 0;
@@ -411,15 +413,16 @@ static int attachment_edit(json_t *document, struct manage_edit *edit, struct co
 	if (!ns)
 		return -ENOENT;
 	if (!json_object_get(subsystem, "pool"))
-		return manage_refuse(edit, NVME_SC_INVALID_OPCODE, -EPERM, errors,
-				     "the subsystem has no pool: its hosts manage nothing");
+		return manage_refuse(
+			edit, NVME_SC_INVALID_OPCODE, -EPERM, errors,
+			"the subsystem has no pool, so hosts cannot manage its namespaces");
 	if (!ns_is_within_reach(ns, request->host_nqn))
 		return manage_refuse(edit, NVME_SC_INVALID_NS, -ENOENT, errors,
-				     "is not this host's");
+				     "is not visible to this host");
 	if (!ns_is_theirs(subsystem, ns))
 		return manage_refuse(edit, NVME_SC_OPERATION_DENIED, -EPERM, errors,
-				     "is not of the pool, or open to all: who sees it is the "
-				     "administrator's choice");
+				     "was not created in the pool, or is visible to all hosts: "
+				     "only the administrator can attach or detach it");
 	if (ns_check_alone(edit, ns, errors) < 0)
 		return -EPERM;
 	for (unsigned i = 0; res == 0 && i < request->host_count; i++) {

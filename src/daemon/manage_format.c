@@ -113,7 +113,7 @@ static void unmarked(void *arg, struct change_result *result)
 
 	if (result->res < 0 && result->res != -ESHUTDOWN)
 		log_error("control",
-			  "a namespace that was not formatted stays closed to I/O until the next "
+			  "a namespace whose Format failed stays closed to I/O until the next "
 			  "change: %s",
 			  result->errors.count > 0 ? result->errors.texts[0]
 						   : strerror(-result->res));
@@ -192,7 +192,7 @@ static void on_stall(struct reactor_timer *timer)
 	if (job->is_cancelled) {
 		log_error("control",
 			  "format of %s: the medium hangs; the namespace stays closed to I/O until "
-			  "it answers",
+			  "the medium answers",
 			  media->spec);
 		format_answer(job, NVME_SC_WRITE_FAULT);
 		return;
@@ -368,7 +368,8 @@ static void format_drained(void *arg, int res)
 			format_fail(job, status);
 		return;
 	}
-	log_error("control", "%s: a Format ends because commands hang in the medium for %u s",
+	log_error("control",
+		  "%s: a Format failed because commands have hung in the medium for %u s",
 		  job->origin, BARRIER_END_S);
 	format_fail(job, NVME_SC_COMMAND_INTERRUPTED);
 }

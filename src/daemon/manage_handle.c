@@ -59,7 +59,7 @@ int manage_check_begin(struct manage_edit *edit, struct config_errors *errors)
 	if (nvme_status_is_ok(status))
 		return 0;
 	manage_refuse(edit, status, -EPERM, errors,
-		      "what was true when the command came is not true any more");
+		      "the conditions of the command changed while it waited");
 	edit->status = status;
 	return -EPERM;
 }
@@ -113,9 +113,12 @@ static void files_remove(struct daemon *daemon, const struct manage_edit *edit)
 		if (res == 0)
 			media_registry_file_deleted(daemon_registry(daemon), &file->uuid);
 		else if (res == -EPERM)
-			log_info("control", "%s stays: it was not made by this pool", file->path);
+			log_info("control", "%s is kept: the file was not created by this pool",
+				 file->path);
 		else if (res < 0)
-			log_warn("control", "%s: its namespace is gone, the file is not: %s",
+			log_warn("control",
+				 "%s: the namespace was removed, but its file could not be "
+				 "deleted: %s",
 				 file->path, strerror(-res));
 	}
 }

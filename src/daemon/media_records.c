@@ -112,7 +112,7 @@ static bool record_parse(const char *text, const char *key, struct media_record 
 
 	if (sscanf(text, RECORD_SCAN, &kept.size_bytes, &kept.block_bytes, &is_block_device,
 		   &kept.inode, &kept.born_ns) < RECORD_LEAST) {
-		log_warn("control", "%s: the size that was kept of it cannot be read", key);
+		log_warn("control", "%s: the saved record of its size is invalid", key);
 		return false;
 	}
 	kept.is_block_device = is_block_device != 0;
@@ -299,8 +299,8 @@ void media_record_take_back(const struct keeper *keeper, const char *path,
 
 	if (res < 0)
 		log_warn("control",
-			 "%s: it was not made anew, and that could not be kept (%s): after a "
-			 "restart it must be recreated, whatever is in it",
+			 "%s: the file was not recreated, which could not be saved (%s): after a "
+			 "restart it must be recreated, whatever the file holds",
 			 path, strerror(-res));
 }
 
@@ -328,16 +328,17 @@ void media_record_keep(const struct keeper *keeper, const char *path, const stru
 		*kept = now;
 		kept->is_given_up = owner != NULL;
 	} else {
-		log_warn("control",
-			 "%s: its size could not be kept: %s; the next change tries again", path,
-			 strerror(-res));
+		log_warn("control", "%s: cannot save its size: %s; the next change tries again",
+			 path, strerror(-res));
 	}
 }
 
 void media_record_forget(const struct keeper *keeper, const char *path)
 {
 	if (keeper->keep && keeper->keep(keeper->arg, RECORD_KIND, path, NULL, 0) < 0)
-		log_warn("control", "%s: it is served no more, and its size is kept still", path);
+		log_warn("control",
+			 "%s: cannot delete the saved size of a file that is no longer served",
+			 path);
 }
 
 /* ---- by UUID ----------------------------------------------------------------------------------
@@ -370,10 +371,10 @@ int media_served_keep(const struct keeper *keeper, const struct uuid *uuid, cons
 		free(text);
 	}
 	if (res < 0)
-		log_warn("control",
-			 "%s: which file is served could not be kept: %s; the next change tries "
-			 "again",
-			 path, strerror(-res));
+		log_warn(
+			"control",
+			"%s: cannot save that this file is served: %s; the next change tries again",
+			path, strerror(-res));
 	return res;
 }
 
@@ -383,5 +384,7 @@ void media_served_forget(const struct keeper *keeper, const struct uuid *uuid)
 
 	if (keeper->keep &&
 	    keeper->keep(keeper->arg, SERVED_KIND, uuid_format(uuid, key), NULL, 0) < 0)
-		log_warn("control", "namespace %s: which file was served last is kept still", key);
+		log_warn("control",
+			 "namespace %s: cannot delete the record of the file that was served last",
+			 key);
 }

@@ -57,7 +57,7 @@ void media_registry_set_keeper(struct media_registry *registry, const struct kee
 
 	registry->keeper = *keeper;
 	if (res < 0)
-		log_warn("control", "which namespaces were removed cannot be read: %s",
+		log_warn("control", "cannot read the list of removed namespaces: %s",
 			 strerror(-res));
 }
 
@@ -65,7 +65,8 @@ static void registry_release(struct media_registry *registry)
 {
 	media_registry_rollback(registry);
 	list_for_each_safe(node, &registry->backings)
-		registry_release_backing(registry, list_entry(node, struct backing_entry, entry.node));
+		registry_release_backing(registry,
+					 list_entry(node, struct backing_entry, entry.node));
 	list_for_each_safe(node, &registry->lives)
 		registry_release_live(registry, list_entry(node, struct live_entry, entry.node));
 	list_for_each_safe(node, &registry->subsystems)
@@ -127,7 +128,8 @@ struct peers *media_registry_peers(const struct media_registry *registry)
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid)
 {
 	list_for_each(node, &registry->backings) {
-		const struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 
 		if (uuid_equal(ns_live_uuid(ns_backing_live(entry->backing)), uuid))
 			return ns_backing_media(entry->backing);

@@ -92,7 +92,7 @@ struct media_wish {
 	bool must_not_wait; /* for struct media_terms: media_registry_has_started */
 };
 
-/* The store of this namespace, opened if missing, and opened again if not as wished. The caller
+/* The backing of this namespace, opened if missing, and opened again if not as wished. The caller
  * gets a reference. 0, -EINPROGRESS, or another -errno with ret_error filled. */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
 		       struct ns_backing **ret_backing, struct media_error *ret_error);
@@ -100,7 +100,7 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
  * last stays as it is. */
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish);
 /* Makes files that were created or grown since begin stable. Call after the last get, before a
- * snapshot with these stores is published. 0 or -errno with ret_error filled. */
+ * snapshot with these backings is published. 0 or -errno with ret_error filled. */
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error);
 /* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
 int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,
@@ -136,8 +136,8 @@ struct list *media_registry_ana_transitions(struct media_registry *registry);
 /* Groups that the document puts into `change`, of daemon/ana_hold.c. */
 struct list *media_registry_ana_holds(struct media_registry *registry);
 
-/* Measures how much space the stores take (NUSE), and checks that their files exist and have room.
- * Blocks for a few system calls per store. */
+/* Measures how much space the media take (NUSE), and checks that their files exist and have room.
+ * Blocks for a few system calls per medium. */
 void media_registry_measure(struct media_registry *registry, uint64_t now_ns);
 
 /* The last transaction of the state store could not be ended, so its contents were not kept.

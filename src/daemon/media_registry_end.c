@@ -57,16 +57,16 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 	if (removed_find(registry->removed, uuid) && registry_find_live(registry, uuid))
 		removed_take_back(registry->removed, uuid);
 	else
-		res = removed_drop(registry->removed, uuid, "the operator asked for it",
+		res = removed_drop(registry->removed, uuid, "requested by the operator",
 				   &registry->keeper);
 	removed_list_keep(registry);
 	return res;
 }
 
 /*
- * The file that the namespace of this store has when it leaves. A held namespace was never served
- * from the open file: its file is the one that was served last, or, if that is unknown, any file at
- * the path. The caller frees *ret_path; NULL: no memory.
+ * The file that the namespace of this entry has when it leaves. A withheld namespace was never
+ * served from the open file: its file is the one that was served last, or, if that is unknown, any
+ * file at the path. The caller frees *ret_path; NULL: no memory.
  */
 static void leaving_file(const struct media_registry *registry, const struct backing_entry *entry,
 			 struct media_record *ret_record, char **ret_path)
@@ -77,7 +77,8 @@ static void leaving_file(const struct media_registry *registry, const struct bac
 
 	*ret_record = (struct media_record){0};
 	(void)media_get_record(ns_backing_media(entry->backing), &open);
-	if (entry->is_withheld && media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
+	if (entry->is_withheld &&
+	    media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
 		return;
 	*ret_path = strdup(path);
 	if (!entry->is_withheld)
@@ -87,7 +88,7 @@ static void leaving_file(const struct media_registry *registry, const struct bac
 						    .is_block_device = open.is_block_device};
 }
 
-/* Called when the store leaves, or serves a namespace that it did not serve before. */
+/* Called when the entry's backing leaves, or serves a namespace that it did not serve before. */
 static void backing_note_owner(struct media_registry *registry, const struct backing_entry *entry)
 {
 	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
@@ -195,7 +196,8 @@ static void expected_note(void *arg, const struct media_expected *expected)
 void media_registry_note_leaving(struct media_registry *registry)
 {
 	list_for_each(node, &registry->backings) {
-		const struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 		const char *path = registry_key_path(entry->key);
 		struct media_record record = {0};
 		struct removed_ns about;
@@ -233,7 +235,8 @@ static void live_left(struct media_registry *registry, struct live_entry *entry)
 
 	if ((!entry->left_path || !about.kept) &&
 	    ns_live_forget(entry->live, &registry->keeper) < 0)
-		log_warn("control", "namespace %s is gone, but what was kept of it is not",
+		log_warn("control",
+			 "namespace %s was removed, but its saved state could not be deleted",
 			 uuid_format(&entry->uuid, text));
 	ns_live_retire(entry->live);
 	if (entry->left_path)
@@ -255,10 +258,10 @@ static void lives_commit(struct media_registry *registry)
 			if (ns_live_set_protected(entry->live, entry->wants_protection,
 						  &registry->keeper) < 0)
 				log_warn("control",
-					 "namespace %s: its protection for good could not be %s "
-					 "yet: the next change tries again",
+					 "namespace %s: its permanent write protection could not "
+					 "be %s: the next change tries again",
 					 uuid_format(&entry->uuid, text),
-					 entry->wants_protection ? "kept" : "lifted");
+					 entry->wants_protection ? "saved" : "lifted");
 			free(entry->left_path); /* the namespace continues in another file */
 			entry->left_path = NULL;
 		} else {
@@ -277,7 +280,9 @@ static void subsystems_commit(struct media_registry *registry)
 		if (entry->entry.is_used)
 			continue;
 		if (subsystem_live_forget(entry->live, &registry->keeper) < 0)
-			log_warn("control", "subsystem %s is gone, but what was kept of it is not",
+			log_warn("control",
+				 "subsystem %s was removed, but its saved state could not be "
+				 "deleted",
 				 entry->nqn);
 		registry_release_subsystem(registry, entry);
 	}
@@ -378,8 +383,8 @@ static void backing_note_loss(struct media_registry *registry, const struct ns_b
 		return;
 	if (ns_live_note_loss(live, loss, &registry->keeper) < 0)
 		log_error("control",
-			  "%s: that it has lost writes could not be kept: after a restart hosts "
-			  "that have not flushed until then are not told",
+			  "%s: cannot save that writes were lost: after a restart, hosts that have "
+			  "not flushed by then are not notified",
 			  media->spec);
 	if (registry->peers)
 		peers_note_loss(registry->peers);
@@ -388,7 +393,8 @@ static void backing_note_loss(struct media_registry *registry, const struct ns_b
 void registry_note_losses(struct media_registry *registry)
 {
 	list_for_each(node, &registry->backings) {
-		const struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
 
 		backing_note_loss(registry, entry->backing);
 		if (entry->next)

@@ -90,13 +90,14 @@ int registry_get_live(struct media_registry *registry, const struct media_wish *
 
 	if (res < 0) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "what was kept of it cannot be read back: %s", strerror(-res));
+			 "cannot read its saved state: %s", strerror(-res));
 		return res;
 	}
 	if (ns_live_is_protected(entry->live) && !wish->is_protected && !wish->lifts_protection) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "it was write protected for good under this UUID; write "
-			 "\"write_protect\": \"permanent\" to keep that, or \"none\" to lift it");
+			 "the namespace with this UUID was write protected permanently; write "
+			 "\"write_protect\": \"permanent\" to keep the protection, or \"none\" to "
+			 "lift it");
 		return -EINVAL;
 	}
 	entry->entry.is_used = true;
@@ -158,7 +159,7 @@ void media_registry_keep_health(struct media_registry *registry, bool is_end)
 				 : subsystem_live_keep(entry->live, &registry->keeper);
 
 		if (res < 0)
-			log_warn("control", "%s: its health could not be kept: %s", entry->nqn,
+			log_warn("control", "%s: cannot save its health counters: %s", entry->nqn,
 				 strerror(-res));
 	}
 }

@@ -80,8 +80,8 @@ bool registry_finds_path(const struct media_registry *registry, const char *path
 }
 
 static int ns_backing_make(struct media_registry *registry, struct media *taken_media,
-			 struct ns_live *live, struct ns_backing **ret_backing,
-			 struct media_error *ret_error)
+			   struct ns_live *live, struct ns_backing **ret_backing,
+			   struct media_error *ret_error)
 {
 	int res = ns_backing_create_for(taken_media, live, ret_backing);
 
@@ -197,8 +197,8 @@ static int wish_open(struct media_registry *registry, const char *path,
 
 /* Takes ownership of the key. */
 static int backing_entry_open(struct media_registry *registry, char *taken_key,
-			    const struct media_wish *wish, struct ns_live *live,
-			    struct backing_entry **ret_entry, struct media_error *ret_error)
+			      const struct media_wish *wish, struct ns_live *live,
+			      struct backing_entry **ret_entry, struct media_error *ret_error)
 {
 	struct backing_entry *entry = calloc(1, sizeof(*entry));
 	const char *path = registry_key_path(taken_key);
@@ -213,8 +213,8 @@ static int backing_entry_open(struct media_registry *registry, char *taken_key,
 	if (res == 0)
 		res = ns_backing_make(registry, media, live, &entry->backing, ret_error);
 	if (res == 0) {
-		res = registry_entry_add(&entry->entry, &registry->backings, &registry->backings_by_key,
-					 backing_order);
+		res = registry_entry_add(&entry->entry, &registry->backings,
+					 &registry->backings_by_key, backing_order);
 		if (res < 0) {
 			media_undo(media);
 			registry_put_backing(entry->backing); /* closes the medium too */
@@ -236,7 +236,7 @@ static bool is_refused(const struct media_registry *registry, const struct media
 }
 
 static bool backing_is_as_wished(const struct ns_backing *backing, const struct media_wish *wish,
-			       const struct ns_live *live)
+				 const struct ns_live *live)
 {
 	return backing && ns_backing_live(backing) == live &&
 	       media_is_current(ns_backing_media(backing), wish->spec);
@@ -250,10 +250,10 @@ static bool is_retried(const struct media_registry *registry, struct media *medi
 	       (medium_has_failed(media) || is_refused(registry, media));
 }
 
-/* Opens a medium as wished, beside the one of the entry's store. */
+/* Opens a medium as wished, beside the one of the entry's backing. */
 static int backing_reopen(struct media_registry *registry, struct backing_entry *entry,
-			const struct media_wish *wish, struct media **ret_media,
-			struct media_error *ret_error)
+			  const struct media_wish *wish, struct media **ret_media,
+			  struct media_error *ret_error)
 {
 	struct media *before = ns_backing_media(entry->backing);
 	const char *path = registry_key_path(entry->key);
@@ -277,19 +277,19 @@ static int backing_reopen(struct media_registry *registry, struct backing_entry 
 	return medium_retry(&registry->openings, wish, before, is_recreated, ret_media, ret_error);
 }
 
-/* Finds the entry's store that is as wished. If none is, opens one beside the present store. */
+/* Finds the entry's backing that is as wished. If none is, opens one beside the present one. */
 static int backing_choose(struct media_registry *registry, struct backing_entry *entry,
-			const struct media_wish *wish, struct ns_live *live,
-			struct ns_backing **ret_backing, struct media_error *ret_error)
+			  const struct media_wish *wish, struct ns_live *live,
+			  struct ns_backing **ret_backing, struct media_error *ret_error)
 {
 	struct media *media;
 	int res;
 
 	if ((media_member(ns_backing_media(entry->backing)) >= 0) != wish->is_clustered) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "it is open %s the other members of the cluster; restart the target to "
-			 "change that",
-			 wish->is_clustered ? "without" : "together with");
+			 "the medium is open %s the other members of the cluster; restart the "
+			 "target to change that",
+			 wish->is_clustered ? "without" : "in common with");
 		return -EBUSY;
 	}
 	if (backing_is_as_wished(entry->backing, wish, live) &&
@@ -304,7 +304,7 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 	}
 	if (entry->next) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "another change of it is under way; try again");
+			 "another change of this medium is in progress; try again");
 		return -EBUSY;
 	}
 	res = backing_reopen(registry, entry, wish, &media, ret_error);
@@ -329,7 +329,8 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 
 static void backing_measure(struct ns_backing *backing)
 {
-	ns_live_set_used_bytes(ns_backing_live(backing), media_used_bytes(ns_backing_media(backing)));
+	ns_live_set_used_bytes(ns_backing_live(backing),
+			       media_used_bytes(ns_backing_media(backing)));
 }
 
 static void store_look(struct ns_backing *backing, uint64_t now_ns)

@@ -28,9 +28,9 @@ struct backing_entry {
 	struct registry_entry entry;
 	char *key;
 	struct ns_backing *backing; /* a counted reference */
-	struct ns_backing *
-		next; /* a counted reference; replaces `store` at the commit. NULL: `store` stays */
-	struct media_record kept; /* the record in the state store; size 0: none */
+	struct ns_backing *next;    /* a counted reference; replaces `backing` at the commit. NULL:
+				       `backing` stays */
+	struct media_record kept;   /* the record in the state store; size 0: none */
 	/* In this transaction: the medium is lost, and an empty file replaces it. */
 	bool is_given_up;
 	/* In this transaction: no host may use the namespace. */
@@ -106,7 +106,7 @@ struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);
 /* Whether a medium of this path is open; true without memory. */
 bool registry_finds_path(const struct media_registry *registry, const char *path);
-/* The path in the key of a store; NULL: the store is not a file. */
+/* The path in the key of a backing; NULL: its medium is not a file. */
 const char *registry_key_path(const char *key);
 
 #endif

@@ -33,9 +33,9 @@ static void loss_log(const struct media_wish *wish, const struct media_record *k
 
 	if (told[0] != '\0')
 		log_error("control",
-			  "%s, namespace %u: %s; the namespace is inaccessible. Give the name back "
-			  "to the device that was served (%s), or make sure that this one (%s) is "
-			  "to be served, then `weft ctl namespace recheck %s %u`",
+			  "%s, namespace %u: %s; the namespace is inaccessible. Restore the name "
+			  "of the device that was served (%s), or make sure that this device (%s) "
+			  "is the right one, then `weft ctl namespace recheck %s %u`",
 			  wish->nqn, wish->nsid, error->text, known->device_id, told, wish->nqn,
 			  wish->nsid);
 	else if (!path)
@@ -45,9 +45,9 @@ static void loss_log(const struct media_wish *wish, const struct media_record *k
 			  wish->nqn, wish->nsid, error->text, wish->nqn, wish->nsid);
 	else
 		log_error("control",
-			  "%s, namespace %u: %s; the namespace is inaccessible. Bring the data "
-			  "back, then `weft ctl namespace recheck %s %u`; or give them up: `weft "
-			  "ctl namespace recreate %s %u`",
+			  "%s, namespace %u: %s; the namespace is inaccessible. Restore the data, "
+			  "then `weft ctl namespace recheck %s %u`; or discard them: `weft ctl "
+			  "namespace recreate %s %u`",
 			  wish->nqn, wish->nsid, error->text, wish->nqn, wish->nsid, wish->nqn,
 			  wish->nsid);
 	free(path);
@@ -93,7 +93,7 @@ int medium_give_up(const struct media_wish *wish, struct media *lost, const char
 	res = media_record_give_up(keeper, path, &record, wish->uuid);
 	if (res < 0)
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "%.120s: that its data are given up could not be kept: %s", path,
+			 "%.120s: cannot save that its data are discarded: %s", path,
 			 strerror(-res));
 	return res;
 }
@@ -167,7 +167,7 @@ int medium_recheck(struct media_openings *openings, const struct media_wish *wis
 	}
 	log_error("control",
 		  "%s, namespace %u: %s; the device is closed and the namespace is inaccessible "
-		  "until `weft ctl namespace recheck %s %u` finds it",
+		  "until `weft ctl namespace recheck %s %u` finds the device",
 		  wish->nqn, wish->nsid, ret_error->text, wish->nqn, wish->nsid);
 	return media_open_lost(wish->spec, &terms, ret_error, ret_media);
 }

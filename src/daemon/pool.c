@@ -139,8 +139,8 @@ static unsigned folder_report(const struct config *config, const char *folder)
 			continue;
 		found++;
 		log_warn("control",
-			 "pool %s: %s belongs to no namespace; it is left of one that was deleted "
-			 "or never finished: remove it, or use it as a medium",
+			 "pool %s: %s belongs to no namespace: its namespace was removed, or never "
+			 "completed; remove the file, or use it as a medium",
 			 folder, name);
 	}
 	if (dir)

@@ -40,7 +40,8 @@ static int reload_edit(json_t *document, void *arg, struct config_errors *errors
 static void reload_tell(const char *path, bool is_same, int res, const struct config_errors *errors)
 {
 	if (res == 0 && is_same) {
-		log_info("control", "%s has not changed: the state stays, with all changes since",
+		log_info("control",
+			 "%s has not changed: the configuration stays, with all changes since",
 			 path);
 		return;
 	}

@@ -102,13 +102,13 @@ static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 	uuid_format(&entry->uuid, text);
 	if (res < 0) {
 		log_warn("control",
-			 "namespace %s was removed, and what was kept of it could not be dropped; "
-			 "the next change tries again",
+			 "namespace %s was removed, but its kept state could not be dropped; the "
+			 "next change tries again",
 			 text);
 		return res;
 	}
 	if (entry->kept)
-		log_info("control", "namespace %s: what was kept of it is dropped: %s", text, why);
+		log_info("control", "namespace %s: its kept state is dropped: %s", text, why);
 	entry_free(list, entry);
 	return 0;
 }
@@ -122,7 +122,8 @@ static void removed_push(struct removed_list *list, const struct removed_ns *abo
 	struct removed_ns *entry = calloc(1, sizeof(*entry) + strlen(path) + 1);
 
 	if (!entry) {
-		log_warn("control", "%s: no memory to note that its namespace was removed", path);
+		log_warn("control",
+			 "%s: out of memory: cannot record that its namespace was removed", path);
 		return;
 	}
 	*entry = *about;
@@ -147,7 +148,7 @@ static void removed_line_take(struct removed_list *list, const char *line)
 		   &record->block_bytes, &is_block_device, &record->inode, &record->born_ns,
 		   record->device_id, &at) != LINE_WORDS ||
 	    at == 0 || uuid_parse(uuid, &entry.uuid) < 0) {
-		log_warn("control", "a removed namespace that was kept cannot be read: %.80s",
+		log_warn("control", "the saved record of a removed namespace is invalid: %.80s",
 			 line);
 		return;
 	}
@@ -222,8 +223,8 @@ static const char *entry_age(struct removed_list *list, struct removed_ns *entry
 		list->is_changed = true;
 	}
 	if (entry->since_s + (uint64_t)REMOVED_NS_DAYS * DAY_S < now_s)
-		return "it was removed too long ago";
-	return count > REMOVED_NS_MAX ? "many others were removed since" : NULL;
+		return "the namespace was removed too long ago";
+	return count > REMOVED_NS_MAX ? "many other namespaces were removed since" : NULL;
 }
 
 void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
@@ -252,8 +253,8 @@ void removed_keep(struct removed_list *list, const struct keeper *keeper)
 	if (list_write(list, keeper) == 0)
 		list->is_changed = false;
 	else
-		log_warn("control", "which namespaces were removed could not be kept; the next "
-				    "change tries again");
+		log_warn("control",
+			 "cannot save the list of removed namespaces; the next change tries again");
 }
 
 void removed_set_unkept(struct removed_list *list)
@@ -292,8 +293,8 @@ int removed_check(const struct removed_list *list, const struct uuid *uuid, cons
 		return 0;
 	/* Hosts know the data of the former file by the UUID. */
 	snprintf(ret_error->text, sizeof(ret_error->text),
-		 "%s the namespace had when it was removed (%.50s). Bring that one back, or leave "
-		 "the UUID out; to serve this under it: weft ctl removed drop %s",
+		 "%s the namespace had when it was removed (%.50s). Restore that file, or omit the "
+		 "UUID; to use this file: weft ctl removed drop %s",
 		 res < 0 ? "missing, and not the file that" : "this is not the file that",
 		 entry->path, uuid_format(uuid, text));
 	return -EUCLEAN;
@@ -365,7 +366,7 @@ void removed_drop_file(struct removed_list *list, const char *path,
 		       const struct media_record *record, const struct uuid *owner,
 		       const struct keeper *keeper)
 {
-	static const char why[] = "its file is another namespace's now";
+	static const char why[] = "its file belongs to another namespace now";
 	struct removed_ns *entry;
 	int res = 0;
 

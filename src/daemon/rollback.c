@@ -124,7 +124,7 @@ static void image_check(struct rollback *rollback, const struct media_spec *spec
 	else if (S_ISREG(info.st_mode) && wanted != 0 && wanted < (unsigned long long)info.st_size)
 		refuse(rollback,
 		       "%.300s has grown to %lld bytes, and generation %llu would shrink it to "
-		       "%llu; add it with its present size instead",
+		       "%llu; add the namespace with the present size instead",
 		       spec->path, (long long)info.st_size,
 		       (unsigned long long)rollback->generation, wanted);
 	else

@@ -73,7 +73,7 @@ static void signal_deliver(struct signals *signals, int signo)
 		return;
 	}
 	if (signals->stop_count++ > 0) {
-		log_warn("control", "told twice to stop: ending at once");
+		log_warn("control", "second stop signal: ending without cleanup");
 		log_writer_flush();
 		_exit(128 + signo);
 	}

@@ -18,6 +18,7 @@
 #include "daemon/ana_hold.h"
 #include "daemon/media_registry.h"
 #include "daemon/pool.h"
+#include "target/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct builder {
 	struct mask_builder masks;
 	struct config_errors *errors;
 	unsigned member; /* this member's lock, when the document has a cluster */
-	bool has_lost;   /* a namespace has a lost medium, or is held */
+	bool has_lost;   /* a namespace has a lost medium, or is withheld */
 };
 
 /* Copies the label for the snapshot, which has room for one per namespace. */
@@ -173,8 +174,7 @@ static int subsystem_build(struct builder *builder, const struct config_subsyste
 	if (!from->is_implied)
 		res = media_registry_get_subsystem(builder->registry, from->nqn, &to->live);
 	if (res < 0) {
-		config_errors_add(builder->errors,
-				  "%s: what was kept of it cannot be read back: %s", from->nqn,
+		config_errors_add(builder->errors, "%s: cannot read its saved state: %s", from->nqn,
 				  strerror(-res));
 		return res;
 	}
@@ -207,6 +207,7 @@ static int port_build(const struct config_port *from, const struct builder *buil
 	const struct snapshot *snapshot = builder->snapshot;
 
 	config_object_serve(&config_port_object, from, to);
+	to->transport = transport_of(from->transport);
 	to->listen = from->listen;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
 	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));

@@ -163,8 +163,8 @@ static int folder_check(const struct store *store, const struct config *config)
 				continue;
 			log_error(
 				"control",
-				"%s, namespace %u (%s): the saved state has this path as seen from "
-				"%s; start there, or begin anew with --reset",
+				"%s, namespace %u (%s): the saved state has this path relative to "
+				"%s; start in that folder, or replace the saved state with --reset",
 				subsystem->nqn, subsystem->namespaces[n].nsid,
 				subsystem->namespaces[n].media, store_folder(store));
 			return -ENOENT;
@@ -309,7 +309,7 @@ static int source_settle(struct store *store, const struct daemon_options *optio
 	if (!start->diff)
 		return -ENOMEM;
 	if (start->diff[0] == 0) {
-		log_info("control", "%s: it says what the saved state says", source_name(options));
+		log_info("control", "%s equals the saved state", source_name(options));
 		return 0;
 	}
 	if (options->start == DAEMON_SAME) {

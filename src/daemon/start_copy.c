@@ -81,7 +81,7 @@ int start_copy(struct store *store, const char *state_dir)
 		return -ENOMEM;
 	res = store_copy(store, path, &error);
 	if (res < 0)
-		log_error("control", "--reset keeps a copy of the saved state, and cannot: %s",
+		log_error("control", "--reset cannot keep a copy of the saved state: %s",
 			  error.text);
 	else
 		log_warn("control",

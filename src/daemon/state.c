@@ -103,8 +103,8 @@ static int folder_lock_take(struct state *state, struct state_error *error)
 					  STATE_LOCK, strerror(-res));
 		lock_read_holder(state->lock_fd, pid, sizeof(pid));
 		return state_fail(error, -EBUSY,
-				  "the state folder %s is in use by process %s; stop that one, or "
-				  "choose another folder with --state",
+				  "the state folder %s is in use by process %s; stop that process, "
+				  "or choose another folder with --state",
 				  state->dir, pid);
 	}
 	len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
@@ -172,7 +172,8 @@ static int old_read(const struct state *state, struct store_counters *counters,
 				  STATE_OLD_FILE, strerror(ENOMEM));
 	*ret_new_name = STATE_OLD_IMPORTED;
 	if (!root || !old_decode(root, counters)) {
-		log_warn("control", "%s/%s is damaged; it is kept as %s, and counting starts anew",
+		log_warn("control",
+			 "%s/%s is damaged; the file is kept as %s, and the counters start again",
 			 state->dir, STATE_OLD_FILE, STATE_OLD_DAMAGED);
 		counters_first(counters);
 		*ret_new_name = STATE_OLD_DAMAGED;

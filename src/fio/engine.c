@@ -271,7 +271,7 @@ static int engine_setup(struct thread_data *td)
 	int res;
 
 	if (options->nqn == NULL && options->discovery == NULL) {
-		log_err("%s: say which subsystem (nqn=...) and where it is (paths=ADDR:PORT)\n",
+		log_err("%s: name the subsystem (nqn=...) and its paths (paths=ADDR:PORT)\n",
 			ENGINE_NAME);
 		return 1;
 	}
@@ -313,8 +313,8 @@ static int engine_init(struct thread_data *td)
 	int res = engine_open(td, &engine);
 
 	if (res == 0 && !is_found_ns(td->eo, &engine->info)) {
-		log_err("%s: namespace %u is another one than when the job was set up\n",
-			ENGINE_NAME, engine->info.nsid);
+		log_err("%s: namespace %u was replaced since the job was set up\n", ENGINE_NAME,
+			engine->info.nsid);
 		engine_close(engine);
 		res = -ESTALE;
 	}

@@ -111,17 +111,17 @@ static void fence_clear(struct fence *fence, enum fence_kind kind)
 	list_splice_back(&ios, &fence->ios);
 	if (path != NULL && kind == FENCE_RESET) {
 		path->fences_by_reset++;
-		mpath_say(mpath, path, "controller %u was reset (%llu ms): its commands go on",
+		mpath_say(mpath, path, "controller %u was reset (%llu ms): its commands continue",
 			  fence->cntlid, took_ms);
 	} else if (path != NULL && kind == FENCE_TIME) {
 		path->fences_by_time++;
 		mpath_say(mpath, path,
-			  "controller %u has ended by time (%llu ms): its commands go on",
+			  "controller %u has ended by time-out (%llu ms): its commands continue",
 			  fence->cntlid, took_ms);
 	} else if (path != NULL) {
 		mpath_say(mpath, path,
-			  "nothing tells whether controller %u has ended (%llu ms, no keep alive): "
-			  "its commands end, outcome unknown",
+			  "whether controller %u has ended is unknown (%llu ms, no keep alive): "
+			  "its commands end with unknown outcome",
 			  fence->cntlid, took_ms);
 	}
 	fence_free(fence);
@@ -400,8 +400,8 @@ void fence_hold(struct path *path, struct mpath_io *io)
 }
 
 /* How long a controller may still run commands of its host after it received its last byte; 0: for
- * ever. The controller lives for kato_ms (see host_ctrl_kato_ms), then has CQT to end its running
- * commands. */
+ * ever. The controller stays alive for kato_ms (see host_ctrl_kato_ms), then has CQT to end its
+ * running commands. */
 static uint64_t fence_time_ms(const struct fence *fence, uint64_t kato_ms)
 {
 	if (kato_ms == 0)

@@ -7,8 +7,8 @@
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
 
-#include "base/net_addr.h"
 #include "base/uuid.h"
+#include "host/host_addr.h"
 #include "reactor/reactor.h"
 #include "wire/feature.h"
 #include "wire/identify.h"
@@ -16,11 +16,9 @@
 #include "wire/nvme.h"
 
 struct host_ctrl;
-struct host_transport;
 
 struct host_config {
-	const struct host_transport *transport; /* NULL: host_transport_tcp */
-	struct net_addr addr;
+	struct host_addr addr;
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	struct uuid host_id;
@@ -148,9 +146,10 @@ void host_ctrl_queue_stats(const struct host_ctrl *ctrl, unsigned queue,
  */
 uint64_t host_ctrl_last_sent_ns(const struct host_ctrl *ctrl);
 /*
- * How long the controller lives after the last command that it received, in ms; 0: for ever. KATO,
- * rounded up to the controller's granularity (KAS). Doubled when the controller counts traffic
- * (TBKAS), because it then checks for traffic only once in each KATO. Base 2.1, section 3.9.
+ * Time in ms from the last command that the controller received until it ends itself; 0: it never
+ * does. KATO, rounded up to the controller's granularity (KAS). Doubled when the controller counts
+ * traffic (TBKAS), because it then checks for traffic only once in each KATO. Base 2.1,
+ * section 3.9.
  */
 uint32_t host_ctrl_kato_ms(const struct host_ctrl *ctrl);
 

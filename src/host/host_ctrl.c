@@ -123,8 +123,8 @@ void host_ctrl_on_queue_closed(struct host_queue *queue, int cause, const char *
 
 static void config_set_defaults(struct host_config *config)
 {
-	if (config->transport == NULL)
-		config->transport = &host_transport_tcp;
+	if (config->addr.transport == NULL)
+		config->addr.transport = &host_transport_tcp;
 	if (config->io_queue_size == 0)
 		config->io_queue_size = HOST_IO_QUEUE_SIZE;
 	if (config->io_queue_size < 2)

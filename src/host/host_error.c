@@ -51,10 +51,10 @@ void host_error_from_close(struct host_error *error, const struct host_queue *qu
 			   const char *why)
 {
 	const struct host_ctrl *ctrl = queue->ctrl;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 	char reason[96];
 
-	net_addr_format(&ctrl->config.addr, addr);
+	host_addr_format(&ctrl->config.addr, addr);
 	if (cause == 0)
 		text_copy(reason, sizeof(reason), "the controller closed the connection");
 	else

@@ -326,7 +326,7 @@ const struct host_slot *host_queue_find_late(const struct host_queue *queue, uin
 int host_queue_create(struct host_ctrl *ctrl, uint16_t qid, uint32_t size,
 		      struct host_queue **ret_queue)
 {
-	const struct host_transport *transport = ctrl->config.transport;
+	const struct host_transport *transport = ctrl->config.addr.transport;
 	struct host_queue *queue = calloc(1, transport->queue_bytes);
 
 	CHECK(size >= 2);

@@ -33,10 +33,10 @@ static void step_run(struct host_ctrl *ctrl);
 static enum step_verdict step_fail(struct host_ctrl *ctrl, int res, const char *text)
 {
 	struct host_error error;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 
 	host_error_format(&error, NVME_SC_SUCCESS, "%s at %s: %s", ctrl->config.subsystem_nqn,
-			  net_addr_format(&ctrl->config.addr, addr), text);
+			  host_addr_format(&ctrl->config.addr, addr), text);
 	host_ctrl_fail(ctrl, res, &error);
 	return STEP_FAILED;
 }
@@ -77,7 +77,7 @@ static enum step_verdict connect_finish(struct host_ctrl *ctrl, uint64_t result)
 	/* AUTHREQ, ASCR: Base 2.1, figure "Connect Response". */
 	if ((result >> 16 & 0x7) != 0)
 		return step_fail(ctrl, -EACCES,
-				 "the controller demands authentication, which is not there yet");
+				 "the controller requires authentication, which is not supported");
 	return STEP_NEXT;
 }
 
@@ -215,7 +215,7 @@ static enum step_verdict identify_finish(struct host_ctrl *ctrl, uint64_t result
 	uint32_t size = ctrl->config.io_queue_size;
 
 	if (identify_ctrl_decode(ctrl->page, &ctrl->identity) != 0)
-		return step_fail(ctrl, -EPROTO, "the Identify Controller data makes no sense");
+		return step_fail(ctrl, -EPROTO, "the Identify Controller data is invalid");
 	/* A mismatch would make a Cross-Controller Reset end another controller than the lost
 	 * one. */
 	if (ctrl->identity.cntlid != ctrl->cntlid)
@@ -246,7 +246,7 @@ static enum step_verdict queue_count_finish(struct host_ctrl *ctrl, uint64_t res
 	uint32_t count = ctrl->config.io_queues;
 
 	if (!nvme_status_is_ok(feature_queue_count_decode((uint32_t)result, &sq_count, &cq_count)))
-		return step_fail(ctrl, -EPROTO, "the number of queues granted makes no sense");
+		return step_fail(ctrl, -EPROTO, "the number of queues granted is invalid");
 	if (count > sq_count)
 		count = sq_count;
 	if (count > cq_count)
@@ -299,7 +299,7 @@ static const struct setup_step setup_steps[] = {
 const char *host_setup_step_name(const struct host_ctrl *ctrl)
 {
 	if (ctrl->admin == NULL || !ctrl->admin->was_ready)
-		return ctrl->config.transport->connect_step;
+		return ctrl->config.addr.transport->connect_step;
 	if (ctrl->step < ARRAY_LEN(setup_steps))
 		return setup_steps[ctrl->step].name;
 	return "Connect of the I/O queues";
@@ -491,14 +491,14 @@ static void on_setup_timer(struct reactor_timer *timer)
 {
 	struct host_ctrl *ctrl = container_of(timer, struct host_ctrl, setup_timer);
 	struct host_error error;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 
 	if (ctrl->phase == HOST_CTRL_SHUTDOWN) {
 		shutdown_finish(ctrl);
 	} else if (ctrl->phase == HOST_CTRL_CONNECTING) {
 		host_error_format(&error, NVME_SC_SUCCESS,
 				  "cannot connect to %s: no answer within %u ms during %s",
-				  net_addr_format(&ctrl->config.addr, addr),
+				  host_addr_format(&ctrl->config.addr, addr),
 				  ctrl->config.connect_timeout_ms, host_setup_step_name(ctrl));
 		host_ctrl_fail(ctrl, -ETIMEDOUT, &error);
 	}

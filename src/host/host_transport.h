@@ -66,10 +66,12 @@ struct host_queue {
 };
 
 struct host_transport {
-	const char *connect_step; /* names the step `connect`, for error texts */
-	size_t queue_bytes;       /* size of the transport's queue */
-	size_t slot_bytes;        /* size of the transport's slot */
-	/* Starts to connect to config->addr. 0 or -ENOMEM. host_queue_on_ready or
+	const char *name;                /* at most HOST_TRANSPORT_NAME_MAX characters */
+	enum discovery_transport trtype; /* identifies the transport */
+	const char *connect_step;        /* names the step `connect`, for error texts */
+	size_t queue_bytes;              /* size of the transport's queue */
+	size_t slot_bytes;               /* size of the transport's slot */
+	/* Starts to connect to config->addr.net. 0 or -ENOMEM. host_queue_on_ready or
 	 * host_queue_on_closed follows, never from inside this call. */
 	int (*connect)(struct host_queue *queue);
 	/* Sends slot->cmd, whose CID is set: fills in its SGL and moves its data. Called only while

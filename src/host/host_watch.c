@@ -169,12 +169,12 @@ static const struct host_queue *silent_find(const struct host_ctrl *ctrl, uint64
 static void silence_fail(struct host_ctrl *ctrl, const struct host_queue *queue, uint64_t silent_ns)
 {
 	struct host_error error;
-	char addr[NET_ADDR_TEXT_BYTES];
+	char addr[HOST_ADDR_TEXT_BYTES];
 
 	host_error_format(&error, NVME_SC_HOST_PATHING_ERROR,
-			  "nothing was heard from %s for %lu ms, not even an answer to Keep Alive, "
+			  "nothing received from %s for %lu ms, not even an answer to Keep Alive, "
 			  "while queue %u waits for %u answers",
-			  net_addr_format(&ctrl->config.addr, addr),
+			  host_addr_format(&ctrl->config.addr, addr),
 			  (unsigned long)(silent_ns / NS_PER_MS), queue->qid,
 			  host_queue_owed(queue));
 	host_ctrl_fail(ctrl, -ETIMEDOUT, &error);

@@ -9,7 +9,7 @@
  * A new controller is refused while the word of another address contradicts it.
  *
  * An address that reported the CNTLID of another address's live controller is refused while that
- * controller lives: its next attempt would report another CNTLID. Afterwards the conflict proves
+ * controller exists: its next attempt would report another CNTLID. Afterwards the conflict proves
  * nothing, because the target may have ended that controller and given its CNTLID away. An instance
  * counts only while its controller is live: a restarted target has another one.
  */
@@ -33,8 +33,8 @@
 _Static_assert(JOIN_ADDRS_MAX <= LOSS_ADDRS_MAX, "addresses of the book of losses");
 
 struct join_addr {
-	struct net_addr addr;
-	char name[NET_ADDR_TEXT_BYTES];
+	struct host_addr addr;
+	char name[HOST_ADDR_TEXT_BYTES];
 	unsigned users; /* number of join_ctrls; 0: may be reused when all others are taken */
 	/* The live controller whose CNTLID this address reported, and the CNTLID. NULL: none. */
 	const struct join_ctrl *rival;
@@ -94,11 +94,6 @@ void join_put(struct join *join)
 
 /* ---- controllers ---------------------------------------------------------------------------- */
 
-static bool addr_same(const struct net_addr *a, const struct net_addr *b)
-{
-	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
-}
-
 /* Finds a free index, preferably one that was never used. JOIN_ADDRS_MAX: none is free. */
 static unsigned addr_room(const struct join *join)
 {
@@ -116,24 +111,24 @@ static unsigned addr_room(const struct join *join)
 
 /* Finds or assigns the index of an address. JOIN_ADDRS_MAX: no room. An address that comes back
  * gets its former index, under which its former boot is still known. Call with the lock held. */
-static unsigned addr_place(struct join *join, const struct net_addr *addr)
+static unsigned addr_place(struct join *join, const struct host_addr *addr)
 {
 	unsigned place;
 
 	for (unsigned i = 0; i < JOIN_ADDRS_MAX; i++) {
-		if (join->addrs[i].name[0] != '\0' && addr_same(&join->addrs[i].addr, addr))
+		if (join->addrs[i].name[0] != '\0' && host_addr_same(&join->addrs[i].addr, addr))
 			return i;
 	}
 	place = addr_room(join);
 	if (place < JOIN_ADDRS_MAX) {
 		join->addrs[place] = (struct join_addr){.addr = *addr};
-		net_addr_format(addr, join->addrs[place].name);
+		host_addr_format(addr, join->addrs[place].name);
 		loss_addr_forget(&join->book, place);
 	}
 	return place;
 }
 
-int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_addr *addr)
+int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct host_addr *addr)
 {
 	unsigned place;
 
@@ -242,11 +237,10 @@ static int rival_refuse(const struct join *join, const struct join_ctrl *ctrl,
 {
 	const struct join_addr *addr = &join->addrs[ctrl->addr_index];
 
-	snprintf(
-		why, JOIN_WHY_BYTES,
-		"%s and %s both have a controller with ID %u: they are two subsystems of one name, "
-		"not two paths to one; %s is not used",
-		name_of(join, addr->rival), addr->name, addr->rival_cntlid, addr->name);
+	snprintf(why, JOIN_WHY_BYTES,
+		 "%s and %s both have a controller with ID %u: they are two subsystems with the "
+		 "same NQN, not two paths to one subsystem; %s is not used",
+		 name_of(join, addr->rival), addr->name, addr->rival_cntlid, addr->name);
 	return -EUCLEAN;
 }
 
@@ -355,12 +349,11 @@ static int word_judge(const struct join *join, const struct join_ctrl *ctrl,
 		if (other->addr_index == ctrl->addr_index || !other->has_word ||
 		    strcmp(other->serial, identity->serial) == 0)
 			continue;
-		snprintf(
-			why, JOIN_WHY_BYTES,
-			"%s has serial number \"%s\" and %s has \"%s\": they are two subsystems of "
-			"one name, not two paths to one; %s is not used",
-			name_of(join, other), other->serial, name_of(join, ctrl), identity->serial,
-			name_of(join, ctrl));
+		snprintf(why, JOIN_WHY_BYTES,
+			 "%s has serial number \"%s\" and %s has \"%s\": they are two subsystems "
+			 "with the same NQN, not two paths to one subsystem; %s is not used",
+			 name_of(join, other), other->serial, name_of(join, ctrl), identity->serial,
+			 name_of(join, ctrl));
 		why_clean(why);
 		return -EUCLEAN;
 	}

@@ -19,7 +19,7 @@
 #define WEFT_HOST_JOIN_H
 
 #include "base/list.h"
-#include "base/net_addr.h"
+#include "host/host_addr.h"
 #include "host/loss.h"
 #include "wire/identify.h"
 
@@ -76,7 +76,7 @@ struct join *join_get(struct join *join);
 void join_put(struct join *join);
 
 /* Registers a path to this address. 0, or -ENOSPC: too many addresses. */
-int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct net_addr *addr);
+int join_ctrl_add(struct join *join, struct join_ctrl *ctrl, const struct host_addr *addr);
 void join_ctrl_remove(struct join *join, struct join_ctrl *ctrl);
 /* The path's controller is connected. 0, or an error with the reason in why. -EUCLEAN: the
  * controller belongs to another subsystem than the controller of another address, or to another

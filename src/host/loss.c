@@ -65,7 +65,7 @@ void loss_acked_late(struct loss_ns *ns)
 	atomic_fetch_add_explicit(&ns->losses, 1, memory_order_acq_rel);
 }
 
-void loss_untell(struct loss_ns *ns, uint64_t told_before)
+void loss_repeat(struct loss_ns *ns, uint64_t told_before)
 {
 	uint64_t now = atomic_load_explicit(&ns->untold, memory_order_relaxed);
 

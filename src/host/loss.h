@@ -45,7 +45,7 @@ struct loss_ns {
 	_Atomic uint64_t losses;
 	_Atomic uint64_t lost; /* the largest mark in `acked` that was lost */
 	_Atomic uint64_t told; /* the latest loss that a user was told of */
-	/* 1 + the loss up to which later users count as told; 0: up to `told`. See loss_untell. */
+	/* 1 + the loss up to which later users count as told; 0: up to `told`. See loss_repeat. */
 	_Atomic uint64_t untold;
 	_Atomic uint64_t seen; /* how often a mark has changed */
 	/* By cache: 1 + begun at the time of the latest acknowledged write. 0: none. */
@@ -103,7 +103,7 @@ bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t failed, uint64_
  * user. So users that are opened from now on are told of the loss, until one of them has been told.
  * Users that were opened before do not count.
  */
-void loss_untell(struct loss_ns *ns, uint64_t told_before);
+void loss_repeat(struct loss_ns *ns, uint64_t told_before);
 /* The latest loss that a new user counts as told. Losses that no user was told of are left for the
  * new user. Pass *ret_untold to loss_told_late as soon as the user is told of a loss. */
 uint64_t loss_told(const struct loss_ns *ns, uint64_t *ret_untold);

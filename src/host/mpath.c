@@ -130,15 +130,10 @@ void mpath_on_path_failed(struct path *path, int res, const struct host_error *e
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
-static bool addr_same(const struct net_addr *a, const struct net_addr *b)
-{
-	return net_addr_same_host(a, b) && net_addr_port(a) == net_addr_port(b);
-}
-
-static struct path *path_find(const struct mpath *mpath, const struct net_addr *addr)
+static struct path *path_find(const struct mpath *mpath, const struct host_addr *addr)
 {
 	for (unsigned i = 0; i < mpath->path_count; i++) {
-		if (!mpath->paths[i]->is_removed && addr_same(&mpath->paths[i]->addr, addr))
+		if (!mpath->paths[i]->is_removed && host_addr_same(&mpath->paths[i]->addr, addr))
 			return mpath->paths[i];
 	}
 	return NULL;
@@ -156,7 +151,7 @@ static unsigned slot_free_find(const struct mpath *mpath)
 	return slot;
 }
 
-int mpath_add_path(struct mpath *mpath, const struct net_addr *addr)
+int mpath_add_path(struct mpath *mpath, const struct host_addr *addr)
 {
 	struct path *path;
 	int res;
@@ -175,7 +170,7 @@ int mpath_add_path(struct mpath *mpath, const struct net_addr *addr)
 	return 0;
 }
 
-int mpath_remove_path(struct mpath *mpath, const struct net_addr *addr)
+int mpath_remove_path(struct mpath *mpath, const struct host_addr *addr)
 {
 	struct path *path;
 
@@ -187,7 +182,7 @@ int mpath_remove_path(struct mpath *mpath, const struct net_addr *addr)
 	return 0;
 }
 
-int mpath_set_path_numa(struct mpath *mpath, const struct net_addr *addr, int node,
+int mpath_set_path_numa(struct mpath *mpath, const struct host_addr *addr, int node,
 			uint32_t distance)
 {
 	struct path *path = path_find(mpath, addr);
@@ -234,11 +229,11 @@ static void config_set_defaults(struct mpath_config *config)
 		config->timeouts.jitter_percent = 100;
 }
 
-static bool addrs_are_different(const struct net_addr *addrs, unsigned addr_count)
+static bool addrs_are_different(const struct host_addr *addrs, unsigned addr_count)
 {
 	for (unsigned i = 0; i < addr_count; i++) {
 		for (unsigned k = 0; k < i; k++) {
-			if (addr_same(&addrs[i], &addrs[k]))
+			if (host_addr_same(&addrs[i], &addrs[k]))
 				return false;
 		}
 	}
@@ -246,7 +241,7 @@ static bool addrs_are_different(const struct net_addr *addrs, unsigned addr_coun
 }
 
 int mpath_open(struct reactor *reactor, const struct mpath_config *config,
-	       const struct net_addr *addrs, unsigned addr_count,
+	       const struct host_addr *addrs, unsigned addr_count,
 	       const struct mpath_callbacks *callbacks, void *arg, struct mpath **ret_mpath)
 {
 	struct mpath *mpath;

@@ -75,7 +75,7 @@ enum fence_kind {
 
 /* State of a path, for people. */
 struct path_info {
-	struct net_addr addr;
+	struct host_addr addr;
 	enum path_state state;
 	bool is_stable;      /* false: damped, used only when no stable path is usable */
 	bool is_given_up;    /* down for ctrl_loss_ms; still tried every reconnect_max_ms */
@@ -122,16 +122,16 @@ struct mpath_callbacks {
 
 /* Opens an mpath. 0 or -errno (-ENOMEM, -EINVAL). `ready` follows. */
 int mpath_open(struct reactor *reactor, const struct mpath_config *config,
-	       const struct net_addr *addrs, unsigned addr_count,
+	       const struct host_addr *addrs, unsigned addr_count,
 	       const struct mpath_callbacks *callbacks, void *arg, struct mpath **ret_mpath);
 /* Add or remove a path while the mpath is open. Add: 0, -EEXIST, -ENOSPC, -ENOMEM. Remove: 0,
  * -ENOENT. */
-int mpath_add_path(struct mpath *mpath, const struct net_addr *addr);
-int mpath_remove_path(struct mpath *mpath, const struct net_addr *addr);
+int mpath_add_path(struct mpath *mpath, const struct host_addr *addr);
+int mpath_remove_path(struct mpath *mpath, const struct host_addr *addr);
 /* Sets the memory node of the network card that the path uses, for policy numa. distance 0: the
  * node of the thread. Until this call the values are unknown (-1, 0). host/numa.h finds them. 0 or
  * -ENOENT. */
-int mpath_set_path_numa(struct mpath *mpath, const struct net_addr *addr, int node,
+int mpath_set_path_numa(struct mpath *mpath, const struct host_addr *addr, int node,
 			uint32_t distance);
 /* Disconnects in good order and frees the mpath. No command may be in flight. `gone` is the last
  * callback. */

@@ -97,8 +97,8 @@ struct path_scan {
 
 struct path {
 	struct mpath *mpath;
-	struct net_addr addr;
-	char name[NET_ADDR_TEXT_BYTES];
+	struct host_addr addr;
+	char name[HOST_ADDR_TEXT_BYTES];
 	unsigned slot;
 	enum path_state state;
 	bool is_usable; /* live, and not known to be ending */
@@ -292,7 +292,7 @@ void hedge_on_sent(struct mpath_io *io);
 bool hedge_on_back(struct mpath_io *io, bool is_lost);
 
 /* path.c */
-int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
+int path_create(struct mpath *mpath, const struct host_addr *addr, unsigned slot,
 		struct path **ret_path);
 void path_connect(struct path *path);
 /* Removes the path: `mpath_on_path_gone` follows, not from inside. */

@@ -67,7 +67,7 @@ static void path_retry(struct path *path)
 		path->is_given_up = true;
 		path->backoff_ms = timeouts->reconnect_max_ms;
 		mpath_say(path->mpath, path,
-			  "counts as lost for good after %u ms; still tried every %u ms",
+			  "reported as lost after %u ms; still tried every %u ms",
 			  timeouts->ctrl_loss_ms, timeouts->reconnect_max_ms);
 	}
 	if (jitter_ns > 0)
@@ -308,7 +308,7 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 		path_fail(path, "the controller is of subsystem %s, not %s: check the address",
 			  path->identity.subsystem_nqn, nqn);
 	else if (path->identity.type != CTRL_TYPE_IO || path->queue_count == 0)
-		path_fail(path, "the controller is no I/O controller, or grants no I/O queue");
+		path_fail(path, "the controller is not an I/O controller, or grants no I/O queue");
 	else if (path_join(path))
 		path_scan_start(path, true);
 }
@@ -316,8 +316,11 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 static void path_tell_live(struct path *path)
 {
 	const struct ctrl_identity *identity = &path->identity;
-	const char *damped = path->is_stable ? "" : ", damped until it has lived longer";
+	char damped[64] = "";
 
+	if (!path->is_stable)
+		snprintf(damped, sizeof(damped), ", used last until stable for %u ms",
+			 path->mpath->config.timeouts.stable_ms);
 	path->last_error[0] = '\0';
 	if (identity->reset_limit > 0 || path->has_told_reset) {
 		mpath_say(path->mpath, path, "live, controller %u, %u I/O queues%s",
@@ -376,7 +379,7 @@ static void on_event(struct host_ctrl *ctrl, void *arg, const struct async_event
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
+int path_create(struct mpath *mpath, const struct host_addr *addr, unsigned slot,
 		struct path **ret_path)
 {
 	struct path *path = calloc(1, sizeof(*path));
@@ -391,7 +394,7 @@ int path_create(struct mpath *mpath, const struct net_addr *addr, unsigned slot,
 	}
 	path->mpath = mpath;
 	path->addr = *addr;
-	net_addr_format(addr, path->name);
+	host_addr_format(addr, path->name);
 	path->slot = slot;
 	path->state = PATH_WAITING;
 	path->is_stable = true;

@@ -89,7 +89,8 @@ static void on_transition_timer(struct reactor_timer *timer)
 		group->state = ANA_INACCESSIBLE;
 		group->is_overdue = true;
 		mpath_say(path->mpath, path,
-			  "ANA group %u is in change for longer than ANATT: inaccessible",
+			  "ANA group %u has been in change for longer than ANATT: treated as "
+			  "inaccessible",
 			  group->id);
 	}
 	transition_arm(path);
@@ -239,7 +240,7 @@ static void ana_read_end(struct path *path)
 
 	ana->moves = 0;
 	if (!log_take(path)) {
-		path_fail(path, "the ANA log makes no sense");
+		path_fail(path, "the ANA log is invalid");
 		return;
 	}
 	transition_arm(path);
@@ -274,7 +275,7 @@ static void ana_go_on(struct path *path, uint16_t count, uint32_t end)
 	uint32_t total = log_walk(ana, count, end);
 
 	if (total == 0) {
-		path_fail(path, "the ANA log lists more namespaces than there can be");
+		path_fail(path, "the ANA log lists more namespaces than possible");
 	} else if (log_grow(ana, total) != 0) {
 		path_fail(path, "out of memory for the ANA log");
 	} else if (end < total) {

@@ -227,7 +227,7 @@ static bool look_take_page(struct scan_look *look)
 	res = identify_ns_decode(look->page, &look->identity);
 	if (res != 0) {
 		look_skip(look, res == -EOPNOTSUPP ? "its blocks have metadata"
-						   : "its identity makes no sense");
+						   : "its identity is invalid");
 		return false;
 	}
 	look->has_page = true;
@@ -241,8 +241,8 @@ static void look_take_descriptors(struct scan_look *look)
 	int res = identify_ns_descriptors_decode(look->page, &look->identity);
 
 	if (res != 0) {
-		look_skip(look, res == -EOPNOTSUPP ? "it is of another command set"
-						   : "its descriptors make no sense");
+		look_skip(look, res == -EOPNOTSUPP ? "it has another command set"
+						   : "its descriptors are invalid");
 		return;
 	}
 	res = ns_seen(path, look->nsid, &look->identity, path->scan.number);
@@ -302,7 +302,7 @@ static void on_look_done(struct host_cmd *cmd)
 static void on_list(struct path *path)
 {
 	if (!list_take(path)) {
-		path_fail(path, "the list of namespaces makes no sense");
+		path_fail(path, "the list of namespaces is invalid");
 	} else if (path->scan.count > 0 && looks_create(path) != 0) {
 		path_fail(path, "out of memory for reading its namespaces");
 	} else {

@@ -73,7 +73,7 @@ static const struct resend_row resend_admin_rows[] = {
 
 static const struct resend_row resend_unknown = {
 	.rule = RESEND_NEVER,
-	.reason = "not known: nothing says that a second run is harmless",
+	.reason = "unknown command: a second run may do harm",
 };
 static const struct resend_row resend_fused = {
 	.rule = RESEND_NEVER,

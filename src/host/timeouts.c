@@ -98,25 +98,25 @@ static const char *const host_profile_names[] = {
 const struct host_timeout_field host_timeout_fields[] = {
 	{"connect", "a path, from its first packet until its controller is identified",
 	 FIELD(connect_ms), 10, HOUR_MS, false, false},
-	{"keep-alive", "KATO: the controller ends itself when it has heard nothing for so long",
+	{"keep-alive", "KATO: time without a command after which the controller ends itself",
 	 FIELD(keep_alive_ms), 100, HOUR_MS, false, false},
-	{"command", "a command without an answer for so long fails its path", FIELD(command_ms), 10,
-	 DAY_MS, false, false},
-	{"silence", "an answer is owed and nothing came for so long: the path is lost; 0: off",
+	{"command", "time without an answer to a command after which its path is lost",
+	 FIELD(command_ms), 10, DAY_MS, false, false},
+	{"silence", "time without data while an answer is due: the path is lost; 0: off",
 	 FIELD(silence_ms), 30, HOUR_MS, true, false},
-	{"unacked", "sent data that the peer's kernel does not acknowledge for so long",
+	{"unacked", "time without acknowledgement of sent data by the peer's kernel",
 	 FIELD(unacked_ms), 10, HOUR_MS, false, false},
-	{"reconnect-min", "before the first attempt to connect again; doubles with each",
+	{"reconnect-min", "wait before the first attempt to reconnect; doubles with each attempt",
 	 FIELD(reconnect_min_ms), 1, HOUR_MS, false, false},
-	{"reconnect-max", "between two attempts at most", FIELD(reconnect_max_ms), 1, HOUR_MS,
+	{"reconnect-max", "longest wait between two attempts", FIELD(reconnect_max_ms), 1, HOUR_MS,
 	 false, false},
-	{"jitter", "percent of that wait that chance may take off", FIELD(jitter_percent), 0, 90,
+	{"jitter", "percent by which chance may shorten that wait", FIELD(jitter_percent), 0, 90,
 	 true, true},
-	{"stable", "a path that was lost sooner is unstable: used last, back-off goes on",
+	{"stable", "a path lost sooner is unstable: used last, and the wait keeps doubling",
 	 FIELD(stable_ms), 1, HOUR_MS, true, false},
-	{"fast-io-fail", "I/O without a path for so long fails; 0: it waits for ever",
+	{"fast-io-fail", "time without a path after which I/O fails; 0: I/O waits for ever",
 	 FIELD(fast_io_fail_ms), 1, DAY_MS, true, false},
-	{"ctrl-loss", "a path down for so long is reported as lost, and still tried; 0: never",
+	{"ctrl-loss", "time until a path is reported as lost, and still tried; 0: never",
 	 FIELD(ctrl_loss_ms), 1, DAY_MS, true, false},
 	{"quiesce", "CQT of a target that reports none: to end its commands after KATO",
 	 FIELD(quiesce_ms), 1, HOUR_MS, false, false},
@@ -174,8 +174,9 @@ static int timeouts_unknown(const char *name, size_t name_len, char *error, size
 {
 	size_t len;
 
-	timeouts_fail(error, error_bytes, "no time-out is called \"%.*s\"; there are:",
-		      name_len > 40 ? 40 : (int)name_len, name);
+	timeouts_fail(error, error_bytes,
+		      "unknown time-out \"%.*s\"; known:", name_len > 40 ? 40 : (int)name_len,
+		      name);
 	for (unsigned i = 0; i < host_timeout_field_count; i++) {
 		len = strnlen(error, error_bytes);
 		timeouts_fail(error + len, error_bytes - len, "%s %s", i > 0 ? "," : "",
@@ -247,7 +248,7 @@ int host_timeouts_check(const struct host_timeouts *t, char *error, size_t error
 	if (t->silence_ms >= t->keep_alive_ms)
 		return timeouts_fail(error, error_bytes,
 				     "silence (%u ms) must be below keep-alive (%u ms): the "
-				     "controller would be gone before its path is given up",
+				     "controller would end before its path is given up",
 				     t->silence_ms, t->keep_alive_ms);
 	if (t->silence_ms > t->command_ms)
 		return timeouts_fail(error, error_bytes,

@@ -106,7 +106,7 @@ unsigned host_timeouts_faults(const struct host_timeouts *timeouts,
 					    .title = "packets vanish (silent death)"};
 	fault_of_dead_link(timeouts, &faults[count++]);
 	faults[count] = (struct host_fault){.name = "target-stopped",
-					    .title = "target stopped, its kernel lives"};
+					    .title = "target stopped, its kernel runs"};
 	fault_of_mute(timeouts, &faults[count++]);
 	faults[count++] = (struct host_fault){.name = "medium-stalled",
 					      .title = "medium stalled, target answers",
@@ -152,24 +152,25 @@ static void page_add_loss(struct page *page, const struct host_timeouts *t)
 	struct host_fault fault = {0};
 
 	fault_of_mute(t, &fault);
-	page_add(page, "\nA path goes mute while a command is under way; another path is live:\n");
+	page_add(page,
+		 "\nA path stops answering with a command in flight; another path is live:\n");
 	page_add_step(page, 0, "the last byte arrives");
 	if (t->silence_ms != 0)
 		page_add_step(page, t->silence_ms / 3,
-			      "the controller is asked (Keep Alive); an answer ends the alarm");
+			      "a Keep Alive is sent; with any answer the path stays in use");
 	page_add_step(page, fault.found_ms,
-		      "the path is lost: its connections are reset, reads and flushes go on "
+		      "the path is lost: its connections are reset, reads and flushes continue "
 		      "elsewhere");
-	page_add_step(page, fault.found_ms,
-		      "Cross-Controller Reset (CCR) through another path; writes go on when it "
-		      "is done");
+	page_add_step(
+		page, fault.found_ms,
+		"Cross-Controller Reset (CCR) through another path; writes continue after it");
 	page_add_step(page, fault.found_ms + t->reset_ms,
-		      "not done: CCR is tried through the next path");
+		      "CCR not done: it is tried through the next path");
 	page_add_step(page,
 		      fault.found_ms +
 			      host_timeouts_fence_ms(t->keep_alive_ms, t->quiesce_ms, true),
 		      "no CCR at all: the controller has ended by itself (KATO twice, CQT); writes "
-		      "go on");
+		      "continue");
 }
 
 static void page_add_outage(struct page *page, const struct host_timeouts *t)
@@ -182,16 +183,16 @@ static void page_add_outage(struct page *page, const struct host_timeouts *t)
 		 "", t->jitter_percent);
 	if (t->fast_io_fail_ms != 0)
 		page_add_step(page, t->fast_io_fail_ms,
-			      "I/O that waits fails, once it is certain that it cannot run any "
-			      "more");
+			      "waiting I/O fails, once it is certain that it can no longer run");
 	else
 		page_add(page, "  %8s  I/O waits for ever; it does not fail\n", "");
 	if (t->ctrl_loss_ms != 0)
-		page_add_step(page, t->ctrl_loss_ms,
-			      "the path is reported as lost; it is tried on, nothing is deleted");
+		page_add_step(
+			page, t->ctrl_loss_ms,
+			"the path is reported as lost; attempts continue, nothing is deleted");
 	page_add(page,
-		 "  A path that is lost within %s of coming back is used last until it has "
-		 "lasted so long.\n",
+		 "  A path lost within %s of its connect is used last until it has been stable "
+		 "that long.\n",
 		 page_duration(t->stable_ms).text);
 }
 
@@ -206,8 +207,8 @@ size_t host_timeouts_explain(const struct host_timeouts *timeouts, const char *p
 	page_add_values(&page, timeouts);
 	page_add_loss(&page, timeouts);
 	page_add_outage(&page, timeouts);
-	page_add(&page, "\nWorst cases, from the fault until I/O goes on (a path is found dead by "
-			"...):\n\n");
+	page_add(&page, "\nWorst cases, from the fault until I/O continues (and what detects the "
+			"lost path):\n\n");
 	page_add(&page, "  %-34s %-8s %10s %12s %12s\n", "fault", "by", "reads", "writes: CCR",
 		 "no CCR");
 	for (unsigned i = 0; i < count; i++)

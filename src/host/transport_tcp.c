@@ -383,7 +383,7 @@ static int tcp_connect(struct host_queue *queue)
 		.zero_copy_min_bytes = config->zero_copy_min_bytes,
 	};
 
-	return tcp_conn_connect(&tcp_queue_of(queue)->conn, queue->reactor, &config->addr,
+	return tcp_conn_connect(&tcp_queue_of(queue)->conn, queue->reactor, &config->addr.net,
 				&conn_config, &conn_handler);
 }
 
@@ -410,6 +410,8 @@ static void tcp_get_stats(struct host_queue *queue, struct host_queue_stats *sta
 }
 
 const struct host_transport host_transport_tcp = {
+	.name = "tcp",
+	.trtype = DISCOVERY_TCP,
 	.connect_step = "TCP connect and ICReq",
 	.queue_bytes = sizeof(struct host_tcp_queue),
 	.slot_bytes = sizeof(struct host_tcp_slot),

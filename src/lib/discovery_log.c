@@ -6,11 +6,13 @@
  */
 #include "lib/discovery_log.h"
 
+#include "base/text.h"
 #include "lib/session.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DISCOVERY_TRIES       10
 #define DISCOVERY_PIECE_BYTES (64 * 1024)
@@ -141,4 +143,36 @@ void discovery_log_free(struct discovery_log *log)
 {
 	free(log->entries);
 	log->entries = NULL;
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+bool discovery_entry_is_usable(const struct discovery_entry *entry)
+{
+	return entry->subtype == DISCOVERY_NVM && host_transport_of(entry->transport) != NULL;
+}
+
+bool discovery_entry_is_left_out(const struct discovery_entry *entry, const char *nqn)
+{
+	return entry->subtype == DISCOVERY_NVM && host_transport_of(entry->transport) == NULL &&
+	       (nqn[0] == '\0' || strcmp(entry->subsystem_nqn, nqn) == 0);
+}
+
+const char *discovery_left_out_text(const struct discovery_entry *entry,
+				    char text[DISCOVERY_LEFT_OUT_BYTES])
+{
+	char address[2 * sizeof(entry->address)], service[2 * sizeof(entry->service)];
+	char transport[32];
+
+	if (entry->transport == DISCOVERY_RDMA)
+		snprintf(transport, sizeof(transport), "rdma");
+	else
+		snprintf(transport, sizeof(transport), "type %u", (unsigned)entry->transport);
+	snprintf(text, DISCOVERY_LEFT_OUT_BYTES,
+		 "the path to %s port %s is not used: its transport is %s, and this build has "
+		 "only %s",
+		 text_escape(entry->address, address, sizeof(address)),
+		 text_escape(entry->service, service, sizeof(service)), transport,
+		 host_transport_names());
+	return text;
 }

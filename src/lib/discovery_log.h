@@ -19,4 +19,16 @@ int discovery_log_fetch(const struct host_config *config, struct discovery_log *
 			struct host_error *ret_error);
 void discovery_log_free(struct discovery_log *log);
 
+/* Whether the entry is a path to a subsystem, over a transport that this build has. */
+bool discovery_entry_is_usable(const struct discovery_entry *entry);
+/* Whether the entry is a path to this subsystem ("": to any), over a transport that this build does
+ * not have. */
+bool discovery_entry_is_left_out(const struct discovery_entry *entry, const char *nqn);
+
+#define DISCOVERY_LEFT_OUT_BYTES 1024
+/* Names such an entry and its transport, and the transports that are possible. Printable. Returns
+ * `text`. */
+const char *discovery_left_out_text(const struct discovery_entry *entry,
+				    char text[DISCOVERY_LEFT_OUT_BYTES]);
+
 #endif

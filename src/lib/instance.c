@@ -92,8 +92,7 @@ static int options_take(struct weft_options *to, const struct weft_options *from
 		return lib_fail(error, -EINVAL, "%u reactors are too many; %u at most",
 				to->reactors, REACTORS_MAX);
 	if (to->callbacks != WEFT_CALLBACKS_REACTOR && to->callbacks != WEFT_CALLBACKS_POLL)
-		return lib_fail(error, -EINVAL, "there is no kind %d of callbacks",
-				(int)to->callbacks);
+		return lib_fail(error, -EINVAL, "unknown kind of callbacks %d", (int)to->callbacks);
 	return 0;
 }
 

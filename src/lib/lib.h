@@ -132,7 +132,7 @@ struct weft_subsystem {
 	struct weft *weft;
 	struct join *join; /* what all parts know together */
 	struct mpath_config config;
-	struct net_addr *addrs; /* given to weft_open */
+	struct host_addr *addrs; /* given to weft_open */
 	unsigned addr_count;
 	int home_node; /* memory node for the reactors, or -1 */
 	void (*event)(void *arg, const char *line);
@@ -186,8 +186,9 @@ void part_close(struct part *part, void *arg);
  * filled in. */
 int open_args_take(struct weft_subsystem *subsystem, const struct weft_open_options *options,
 		   struct weft_error *error);
+/* The address is one of TCP. */
 int open_args_resolve(const struct weft_path *path, uint16_t default_port,
-		      struct net_addr *ret_addr, struct weft_error *error);
+		      struct host_addr *ret_addr, struct weft_error *error);
 /* Copies an options struct of another library version. Fields that the caller's version lacks stay
  * zero. 0, -EINVAL when the caller did not initialise the struct, or -E2BIG when the caller sets a
  * field that this library does not know. */
@@ -199,7 +200,7 @@ void placement_prepare(struct weft_subsystem *subsystem);
 /* On the reactor: moves the reactor's thread to that node, and informs the mpath of the distance of
  * each path. Reads sysfs. */
 void placement_apply(struct part *part);
-void placement_tell(struct part *part, const struct net_addr *addr);
+void placement_tell(struct part *part, const struct host_addr *addr);
 
 /* The namespace is new, has changed or is gone. */
 void lib_ns_update(struct weft_subsystem *subsystem, const struct ns_info *info);

@@ -139,8 +139,8 @@ int weft_ns_open(struct weft_subsystem *subsystem, uint32_t nsid, struct weft_ns
 	pthread_mutex_unlock(&subsystem->ns_lock);
 	if (found == NULL)
 		return lib_fail(error, -ENOENT,
-				"%s has no namespace %u for this host; weft_ns_list tells which "
-				"there are",
+				"%s has no namespace %u for this host; check the NSID and which "
+				"hosts see the namespace",
 				subsystem->config.subsystem_nqn, nsid);
 	ns = calloc(1, sizeof(*ns) + subsystem->part_count * sizeof(struct mpath_ns *));
 	if (ns == NULL)
@@ -168,9 +168,9 @@ int weft_ns_dup(const struct weft_ns *ns, struct weft_ns **ret_ns)
 	return 0;
 }
 
-void weft_ns_untell(struct weft_ns *ns)
+void weft_ns_repeat_loss(struct weft_ns *ns)
 {
-	loss_untell(&ns->ns->joined->loss, ns->losses_at_open);
+	loss_repeat(&ns->ns->joined->loss, ns->losses_at_open);
 }
 
 void weft_ns_close(struct weft_ns *ns)
@@ -196,7 +196,7 @@ static void info_fill(const struct weft_ns *ns, struct weft_ns_info *to)
 		.is_gone = !ns_is_there(ns->ns),
 		.is_stale = join_ns_is_replaced(ns->ns->joined),
 	};
-	to->tells_allocated =
+	to->reports_allocated =
 		subsystem->limits.has_lba_status && identity->reads_zero_after_dealloc;
 	memcpy(to->uuid, identity->uuid.bytes, sizeof(to->uuid));
 	memcpy(to->nguid, identity->nguid, sizeof(to->nguid));

@@ -5,6 +5,7 @@
  * Every refusal names the wrong option and the remedy.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/prng.h"
 #include "base/text.h"
 #include "lib/discovery_log.h"
@@ -22,7 +23,7 @@
 #define TIMEOUTS_BYTES  512
 
 int open_args_resolve(const struct weft_path *path, uint16_t default_port,
-		      struct net_addr *ret_addr, struct weft_error *error)
+		      struct host_addr *ret_addr, struct weft_error *error)
 {
 	uint64_t port = default_port;
 
@@ -34,7 +35,8 @@ int open_args_resolve(const struct weft_path *path, uint16_t default_port,
 			error, -EINVAL,
 			"the service \"%s\" of %s is not a port; give a number from 1 to 65535",
 			path->service, path->address);
-	if (net_addr_resolve(path->address, (uint16_t)port, ret_addr) != 0)
+	ret_addr->transport = NULL;
+	if (net_addr_resolve(path->address, (uint16_t)port, &ret_addr->net) != 0)
 		return lib_fail(error, -EHOSTUNREACH,
 				"cannot find the address of \"%s\"; check the name", path->address);
 	return 0;
@@ -108,12 +110,11 @@ static int queues_take(struct weft_subsystem *subsystem, const struct weft_open_
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static int addr_add(struct weft_subsystem *subsystem, const struct net_addr *addr,
+static int addr_add(struct weft_subsystem *subsystem, const struct host_addr *addr,
 		    struct weft_error *error)
 {
 	for (unsigned i = 0; i < subsystem->addr_count; i++) {
-		if (net_addr_same_host(&subsystem->addrs[i], addr) &&
-		    net_addr_port(&subsystem->addrs[i]) == net_addr_port(addr))
+		if (host_addr_same(&subsystem->addrs[i], addr))
 			return 0;
 	}
 	if (subsystem->addr_count == MPATH_PATHS_MAX)
@@ -122,12 +123,28 @@ static int addr_add(struct weft_subsystem *subsystem, const struct net_addr *add
 	return 0;
 }
 
-static bool entry_is_ours(const struct discovery_entry *entry)
+/* Logs the paths to the subsystem, or to any while none is chosen, that need a transport which this
+ * build does not have. Returns the first of them, or NULL. */
+static const struct discovery_entry *left_out_log(const struct weft_subsystem *subsystem,
+						  const struct discovery_log *log)
 {
-	return entry->subtype == DISCOVERY_NVM && entry->transport == DISCOVERY_TCP;
+	const struct discovery_entry *first = NULL;
+	char text[DISCOVERY_LEFT_OUT_BYTES];
+
+	for (uint64_t i = 0; i < log->header.entry_count; i++) {
+		const struct discovery_entry *entry = &log->entries[i];
+
+		if (!discovery_entry_is_left_out(entry, subsystem->config.subsystem_nqn))
+			continue;
+		lib_log(subsystem->weft, LOG_LEVEL_WARN, discovery_left_out_text(entry, text));
+		if (first == NULL)
+			first = entry;
+	}
+	return first;
 }
 
-/* Chooses the only subsystem that the service offers when the options name none. */
+/* When the options name no subsystem, chooses the only one that the service offers over transports
+ * of this build; none if there is none. */
 static int log_choose(struct weft_subsystem *subsystem, const struct discovery_log *log,
 		      struct weft_error *error)
 {
@@ -138,7 +155,7 @@ static int log_choose(struct weft_subsystem *subsystem, const struct discovery_l
 	for (uint64_t i = 0; i < log->header.entry_count; i++) {
 		const struct discovery_entry *entry = &log->entries[i];
 
-		if (!entry_is_ours(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
+		if (!discovery_entry_is_usable(entry) || strcmp(entry->subsystem_nqn, nqn) == 0)
 			continue;
 		if (nqn[0] != '\0')
 			return lib_fail(error, -EINVAL,
@@ -146,36 +163,54 @@ static int log_choose(struct weft_subsystem *subsystem, const struct discovery_l
 					nqn);
 		text_copy(nqn, NVME_NQN_BYTES, entry->subsystem_nqn);
 	}
+	return 0;
+}
+
+/* left_out: a path that the service offers over a transport of other builds, or NULL. */
+static int no_path_fail(const struct weft_subsystem *subsystem,
+			const struct discovery_entry *left_out, struct weft_error *error)
+{
+	const char *nqn = subsystem->config.subsystem_nqn;
+	char text[DISCOVERY_LEFT_OUT_BYTES];
+
+	if (left_out != NULL)
+		return lib_fail(error, -EPROTONOSUPPORT, "%s",
+				discovery_left_out_text(left_out, text));
 	if (nqn[0] == '\0')
 		return lib_fail(error, -ENOENT,
 				"the discovery service offers this host no subsystem over TCP");
-	return 0;
+	return lib_fail(error, -ENOENT,
+			"the discovery service has no path to %s for this host; check the NQN "
+			"and which hosts are allowed",
+			nqn);
 }
 
 static int log_take(struct weft_subsystem *subsystem, const struct discovery_log *log,
 		    struct weft_error *error)
 {
+	const char *nqn = subsystem->config.subsystem_nqn;
 	int res = log_choose(subsystem, log, error);
 	unsigned before = subsystem->addr_count;
+	const struct discovery_entry *left_out;
 
-	for (uint64_t i = 0; res == 0 && i < log->header.entry_count; i++) {
+	if (res != 0)
+		return res;
+	left_out = left_out_log(subsystem, log);
+	for (uint64_t i = 0; nqn[0] != '\0' && i < log->header.entry_count; i++) {
 		const struct discovery_entry *entry = &log->entries[i];
 		struct weft_path path = {.address = entry->address, .service = entry->service};
-		struct net_addr addr;
+		struct host_addr addr;
 
-		if (!entry_is_ours(entry) ||
-		    strcmp(entry->subsystem_nqn, subsystem->config.subsystem_nqn) != 0)
+		if (!discovery_entry_is_usable(entry) || strcmp(entry->subsystem_nqn, nqn) != 0)
 			continue;
 		res = open_args_resolve(&path, NVME_TCP_DEFAULT_PORT, &addr, error);
+		addr.transport = host_transport_of(entry->transport);
 		if (res == 0)
 			res = addr_add(subsystem, &addr, error);
+		if (res != 0)
+			return res;
 	}
-	if (res == 0 && subsystem->addr_count == before)
-		res = lib_fail(error, -ENOENT,
-			       "the discovery service knows no path to %s for this host; check the "
-			       "NQN and which hosts are allowed",
-			       subsystem->config.subsystem_nqn);
-	return res;
+	return subsystem->addr_count > before ? 0 : no_path_fail(subsystem, left_out, error);
 }
 
 static int discovery_take(struct weft_subsystem *subsystem, const struct weft_path *path,
@@ -220,7 +255,7 @@ static int addrs_take(struct weft_subsystem *subsystem, const struct weft_open_o
 	if (subsystem->addrs == NULL)
 		return lib_fail(error, -ENOMEM, "out of memory");
 	for (unsigned i = 0; res == 0 && i < options->path_count; i++) {
-		struct net_addr addr;
+		struct host_addr addr;
 
 		res = open_args_resolve(&options->paths[i], NVME_TCP_DEFAULT_PORT, &addr, error);
 		if (res == 0)
@@ -257,7 +292,7 @@ int open_args_take(struct weft_subsystem *subsystem, const struct weft_open_opti
 			return res;
 	} else if (options->discovery == NULL) {
 		return lib_fail(error, -EINVAL,
-				"name the subsystem, or a discovery service that knows it");
+				"name the subsystem, or a discovery service that lists it");
 	}
 	res = timeouts_take(&config->timeouts, options, error);
 	if (res != 0)

@@ -76,13 +76,13 @@ static void part_tell(const struct part *part, const char *line)
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
 {
 	const struct part *part = arg;
-	char address[NET_ADDR_TEXT_BYTES];
+	char address[HOST_ADDR_TEXT_BYTES];
 	struct path_info info;
 	char line[512];
 
 	mpath_path_info(mpath, path, &info);
 	snprintf(line, sizeof(line), "reactor %u: path %s: %s", part->index,
-		 net_addr_format(&info.addr, address), what);
+		 host_addr_format(&info.addr, address), what);
 	part_tell(part, line);
 }
 
@@ -98,7 +98,7 @@ static void on_ns_changed(struct mpath *mpath, void *arg, uint32_t nsid)
 	mpath_ns_info(ns, &info);
 	lib_ns_update(part->subsystem, &info);
 	snprintf(line, sizeof(line), "reactor %u: namespace %u %s", part->index, nsid,
-		 info.is_gone ? "has gone" : "is new or has changed");
+		 info.is_gone ? "was removed" : "is new or has changed");
 	part_tell(part, line);
 }
 
@@ -132,7 +132,7 @@ static void identify_done(struct mpath_io *io)
 		part->limits.verify_max_bytes = nvm.verify_max_bytes;
 		part->limits.deallocate_blocks_max = nvm.dsm_range_blocks_max;
 	}
-	part->limits.has_lba_status = nvm.tells_allocated;
+	part->limits.has_lba_status = nvm.reports_allocated;
 	part_answer(part, 0);
 }
 

@@ -13,7 +13,7 @@
 
 static void path_add(struct part *part, void *arg)
 {
-	const struct net_addr *addr = arg;
+	const struct host_addr *addr = arg;
 	int res = mpath_add_path(part->mpath, addr);
 
 	if (res == 0)
@@ -41,11 +41,11 @@ static int answers_first(const struct weft_subsystem *subsystem)
 	return 0;
 }
 
-static int path_fail(struct weft_error *error, int res, const struct net_addr *addr)
+static int path_fail(struct weft_error *error, int res, const struct host_addr *addr)
 {
-	char address[NET_ADDR_TEXT_BYTES];
+	char address[HOST_ADDR_TEXT_BYTES];
 
-	net_addr_format(addr, address);
+	host_addr_format(addr, address);
 	switch (res) {
 	case -EEXIST:
 		return lib_fail(error, res, "there is a path to %s already", address);
@@ -58,20 +58,21 @@ static int path_fail(struct weft_error *error, int res, const struct net_addr *a
 	}
 }
 
-static int path_begin(const struct weft_path *path, struct net_addr *ret_addr,
+static int path_begin(const struct weft_path *path, struct host_addr *ret_addr,
 		      struct weft_error *error)
 {
 	if (error != NULL)
 		*error = (struct weft_error){0};
 	if (reactor_current() != NULL)
-		return lib_fail(error, -EDEADLK, "paths change while waiting: not from a callback");
+		return lib_fail(error, -EDEADLK,
+				"adding and removing paths waits: not allowed in a callback");
 	return open_args_resolve(path, NVME_TCP_DEFAULT_PORT, ret_addr, error);
 }
 
 int weft_path_add(struct weft_subsystem *subsystem, const struct weft_path *path,
 		  struct weft_error *error)
 {
-	struct net_addr addr;
+	struct host_addr addr;
 	int res = path_begin(path, &addr, error);
 
 	if (res != 0)
@@ -87,7 +88,7 @@ int weft_path_add(struct weft_subsystem *subsystem, const struct weft_path *path
 int weft_path_remove(struct weft_subsystem *subsystem, const struct weft_path *path,
 		     struct weft_error *error)
 {
-	struct net_addr addr;
+	struct host_addr addr;
 	int res = path_begin(path, &addr, error);
 
 	if (res != 0)
@@ -159,6 +160,7 @@ static int info_collect(struct weft_subsystem *subsystem, void (*fn)(struct part
 static void path_info_fill(const struct part *part, unsigned index, uint32_t nsid,
 			   struct weft_path_info *to)
 {
+	char address[HOST_ADDR_TEXT_BYTES];
 	struct path_info info;
 
 	mpath_path_info(part->mpath, index, &info);
@@ -175,7 +177,7 @@ static void path_info_fill(const struct part *part, unsigned index, uint32_t nsi
 		.commands = info.commands,
 		.losses = info.losses,
 	};
-	net_addr_format(&info.addr, to->address);
+	text_copy(to->address, sizeof(to->address), host_addr_format(&info.addr, address));
 	text_copy(to->state, sizeof(to->state), state_name(&info));
 	text_copy(to->last_error, sizeof(to->last_error), info.last_error);
 	if (nsid != 0)
@@ -217,13 +219,15 @@ static void queue_info_add(const struct part *part, unsigned index, struct info_
 	for (unsigned i = 0; i < path.queue_count; i++) {
 		struct weft_queue_info info = {
 			.reactor = part->index, .queue = i + 1, .depth = path.queue_depth};
+		char address[HOST_ADDR_TEXT_BYTES];
 		struct path_queue_info queue;
 
 		mpath_path_queue_info(part->mpath, index, i, &queue);
 		info.in_flight = queue.in_flight;
 		info.latency_ns = queue.latency_ns;
 		info.commands = queue.commands;
-		net_addr_format(&path.addr, info.address);
+		text_copy(info.address, sizeof(info.address),
+			  host_addr_format(&path.addr, address));
 		info_add(list, &info, sizeof(info));
 	}
 }

@@ -72,7 +72,7 @@ static bool placement_is_wanted(const struct weft_subsystem *subsystem)
 static int home_node_find(const struct weft_subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->addr_count; i++) {
-		int node = placement_node_of(subsystem->weft->sysfs, &subsystem->addrs[i]);
+		int node = placement_node_of(subsystem->weft->sysfs, &subsystem->addrs[i].net);
 
 		if (node >= 0)
 			return node;
@@ -122,7 +122,7 @@ void placement_apply(struct part *part)
 		placement_tell(part, &subsystem->addrs[i]);
 }
 
-void placement_tell(struct part *part, const struct net_addr *addr)
+void placement_tell(struct part *part, const struct host_addr *addr)
 {
 	struct weft_subsystem *subsystem = part->subsystem;
 	const char *sysfs = subsystem->weft->sysfs;
@@ -131,7 +131,7 @@ void placement_tell(struct part *part, const struct net_addr *addr)
 
 	if (!placement_is_wanted(subsystem))
 		return;
-	node = placement_node_of(sysfs, addr);
+	node = placement_node_of(sysfs, &addr->net);
 	own_node = numa_node_of_cpu(sysfs, sched_getcpu());
 	if (node < 0 || own_node < 0)
 		return;

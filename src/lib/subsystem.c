@@ -2,7 +2,7 @@
 /*
  * Opens and closes a subsystem. The caller's thread does the steps that may block (names,
  * discovery) and then waits for the part of every reactor. The subsystem's limits are the narrowest
- * that any part was told.
+ * that any part has received.
  */
 #include "lib/lib.h"
 
@@ -104,9 +104,9 @@ int weft_open(struct weft *weft, const struct weft_open_options *user_options,
 	if (error != NULL)
 		*error = (struct weft_error){0};
 	if (reactor_current() != NULL)
-		return lib_fail(error, -EDEADLK, "weft_open waits: not from a callback");
+		return lib_fail(error, -EDEADLK, "weft_open waits: not allowed in a callback");
 	if (user_options == NULL)
-		return lib_fail(error, -EINVAL, "no options: nothing says what to open");
+		return lib_fail(error, -EINVAL, "the options are missing");
 	res = lib_struct_take(&options, sizeof(options), user_options, user_options->size);
 	if (res != 0)
 		return lib_fail(error, res,

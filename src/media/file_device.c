@@ -181,8 +181,8 @@ static int fail_unsure(dev_t dev, const struct media_spec *spec, struct media_er
 		len > strlen(DELETED) && strcmp(file + len - strlen(DELETED), DELETED) == 0;
 
 	return media_fail(ret_error, -EUCLEAN,
-			  "%.50s: its backing file %s, so it cannot be proven to be the device "
-			  "that was served; %sif it is, recheck it",
+			  "%.50s: its backing file %s, so whether it is the device that was served "
+			  "is unknown; %sif it is, recheck the namespace",
 			  spec->path,
 			  is_deleted ? "was deleted"
 				     : "could not be identified then, or cannot now",
@@ -207,7 +207,7 @@ int file_device_check(dev_t dev, const struct media_spec *spec, struct media_err
 	if (is_unsure(id, known))
 		return fail_unsure(dev, spec, ret_error);
 	return media_fail(ret_error, -EUCLEAN,
-			  "%.50s is another device than was served: %s in place of %s; if it is to "
-			  "be served, recheck it",
+			  "%.50s is another device than was served: %s in place of %s; recheck to "
+			  "serve this device",
 			  spec->path, shown(id), shown(known));
 }

@@ -45,9 +45,9 @@ void file_note_lasting(struct file_media *file, int res)
 	media_tell(&file->media, MEDIA_EVENT_HEALTH);
 	if (is_first)
 		log_error("media",
-			  "%s: a flush failed (%s): the kernel has given up data that hosts wrote; "
-			  "flushes fail from now on. See to the disk, have the data written again, "
-			  "then use `weft ctl namespace recheck`",
+			  "%s: a flush failed (%s): the kernel has discarded data that hosts "
+			  "wrote; flushes fail from now on. Repair the disk, write the data again, "
+			  "then run `weft ctl namespace recheck`",
 			  file->media.spec ? file->media.spec : "file", strerror(-res));
 }
 

@@ -98,11 +98,10 @@ const char *file_deleted_text(const struct file_media *file)
 {
 	return file->backing->member < 0
 		       ? "the file was deleted, or replaced by another, while it is served: its "
-			 "data "
-			 "are gone when the target ends; copy them first, with weft copy"
+			 "data are lost when the target ends; copy them first (weft copy)"
 		       : "the file was deleted, or replaced by another, while members of a cluster "
-			 "serve it: its data are only in the open file; copy them with weft copy, "
-			 "then stop all members, put the copy in place and start them";
+			 "serve it: its data are only in the open file; copy them (weft copy), "
+			 "then stop all members, put the copy in place and start the members";
 }
 
 bool file_is_deleted(const struct file_media *file)
@@ -118,8 +117,8 @@ bool file_is_deleted(const struct file_media *file)
 static void another_log(const char *path)
 {
 	log_warn("media",
-		 "%s: another file than the one that was served last has this name: a copy of it, "
-		 "or something else",
+		 "%s: the file is not the one that was served last under this name, but a copy or "
+		 "another file",
 		 path);
 }
 
@@ -165,9 +164,10 @@ bool file_is_another(const struct media *media)
 void file_mourn(const struct file_media *file)
 {
 	if (file->backing->is_missed)
-		log_error("media", "%s: it was deleted while it was served, and is closed now: %s",
+		log_error("media",
+			  "%s: the file was deleted while it was served, and is closed now: %s",
 			  file->media.spec ? file->media.spec : "file",
 			  file->backing->member < 0
-				  ? "what was written to it is gone"
-				  : "unless another member has it open, its data are gone");
+				  ? "its data are lost"
+				  : "its data are lost unless another member has the file open");
 }

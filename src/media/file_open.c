@@ -95,10 +95,11 @@ static int lock_members(int fd, const struct media_spec *spec, struct media_erro
 				  "another file",
 				  spec->path);
 	if (res == -EWOULDBLOCK)
-		return media_fail(ret_error, res,
-				  "%.140s is served by another process that is the same member of "
-				  "the cluster; stop it, or give this one a name of its own",
-				  spec->path);
+		return media_fail(
+			ret_error, res,
+			"%.140s is served by another process that is the same member of the "
+			"cluster; stop that process, or give this member another name",
+			spec->path);
 	if (res < 0)
 		return media_fail(ret_error, res, "cannot lock %.140s for a cluster: %s",
 				  spec->path, strerror(-res));
@@ -114,20 +115,19 @@ static int lock_file(int fd, const struct media_spec *spec, struct media_error *
 	if (res == 0)
 		return lock_members(fd, spec, ret_error);
 	if (res == -EWOULDBLOCK && holder == getpid())
-		return media_fail(
-			ret_error, res,
-			"%.100s is open in this target: under another name, or until the "
-			"last commands of a namespace that was removed are over; try again",
-			spec->path);
+		return media_fail(ret_error, res,
+				  "%.100s is open in this target: under another name, or until the "
+				  "last commands of a removed namespace have ended; try again",
+				  spec->path);
 	if (res == -EWOULDBLOCK && holder != 0)
 		return media_fail(ret_error, res,
 				  "%.140s is in use by another target or copy (process %d); stop "
-				  "it or use another file",
+				  "that process or use another file",
 				  spec->path, holder);
 	if (res == -EWOULDBLOCK)
 		return media_fail(ret_error, res,
-				  "%.110s is in use by a process that is ending, or that cannot be "
-				  "seen from here; try again, stop it, or use another file",
+				  "%.110s is in use by a process that is ending, or is hidden from "
+				  "this target; try again, stop that process, or use another file",
 				  spec->path);
 	return media_fail(ret_error, res, "cannot lock %.160s: %s", spec->path, strerror(-res));
 }
@@ -222,8 +222,8 @@ static int check_loop(const struct media_spec *spec, const struct stat *st,
 	if (found == 0)
 		return 0;
 	return media_fail(ret_error, -EBUSY,
-			  "the file of %.110s is in use by a target or copy (process %d); stop it, "
-			  "or use another device",
+			  "the file of %.110s is in use by a target or copy (process %d); stop "
+			  "that process, or use another device",
 			  spec->path, found);
 }
 
@@ -321,7 +321,7 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 	media->block_bytes = spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT;
 	size_bytes = (uint64_t)st.st_size;
 	if (file->may_exceed_size && spec->size_bytes != 0 && spec->size_bytes < size_bytes) {
-		log_info("media", "%s: %llu of its %llu bytes are served, as size= says",
+		log_info("media", "%s: %llu of its %llu bytes are served, as size= limits",
 			 spec->path, (unsigned long long)spec->size_bytes,
 			 (unsigned long long)size_bytes);
 		size_bytes = spec->size_bytes;
@@ -542,9 +542,9 @@ static void device_note(struct file_backing *backing, dev_t dev, const struct me
 		memcpy(backing->device_id, spec->known->device_id, sizeof(backing->device_id));
 	if (backing->device_id[0] == '\0')
 		log_warn("media",
-			 "%s: the device has no identity that can be read: should its name be "
-			 "another device's after a restart, that one is served; use a name that "
-			 "lasts, such as one in /dev/disk/by-id",
+			 "%s: the device has no identity that can be read: if another device has "
+			 "this name after a restart, that device is served; use a persistent name, "
+			 "such as one in /dev/disk/by-id",
 			 spec->path);
 }
 
@@ -578,9 +578,10 @@ static int check_known(int fd, const struct media_spec *spec, struct media_error
 	struct stat st;
 
 	if (known->is_given_up)
-		return media_fail(ret_error, -EUCLEAN,
-				  "%.140s was being made anew, and may be empty: recreate it again",
-				  spec->path);
+		return media_fail(
+			ret_error, -EUCLEAN,
+			"%.140s may be empty: its recreation did not finish; recreate it again",
+			spec->path);
 	if (fstat(fd, &st) < 0)
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	if (known->has_type && S_ISBLK(st.st_mode) != known->is_block_device)
@@ -645,7 +646,7 @@ static int set_aside(struct file_media *file, const struct media_spec *spec,
 						    strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return media_fail(ret_error, -EINVAL,
-				  "%.140s is no regular file: only a file can be made anew",
+				  "%.140s is not a regular file: only a file can be recreated",
 				  spec->path);
 	if (!aside_path(spec->path, aside))
 		return media_fail(ret_error, -ENAMETOOLONG, "%.140s: the name is too long",
@@ -656,7 +657,7 @@ static int set_aside(struct file_media *file, const struct media_spec *spec,
 	if (rename(spec->path, aside) < 0)
 		return media_fail(ret_error, -errno, "cannot rename %.140s: %s", spec->path,
 				  strerror(errno));
-	log_warn("media", "%s: what was left of it is %s now", spec->path, aside);
+	log_warn("media", "%s: the former file was renamed to %s", spec->path, aside);
 	file->has_set_aside = true;
 	return 0;
 }

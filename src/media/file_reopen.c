@@ -101,8 +101,8 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	now_bytes = size_now(before);
 	if (now_bytes < media->size_bytes)
 		return media_fail(ret_error, -EINVAL,
-				  "%.120s shrank from %llu to %llu bytes while it is served; make "
-				  "it as large as it was",
+				  "%.120s shrank from %llu to %llu bytes while it is served; "
+				  "restore its size",
 				  spec->path, (unsigned long long)media->size_bytes,
 				  (unsigned long long)(now_bytes - now_bytes % media->block_bytes));
 	file = calloc(1, sizeof(*file));
@@ -124,8 +124,8 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	if (res == 0 && file->media.size_bytes < media->size_bytes / file->media.block_bytes *
 							 file->media.block_bytes)
 		res = media_fail(ret_error, -EINVAL,
-				 "%.120s shrank from %llu to %llu bytes while it is served; make "
-				 "it as large as it was",
+				 "%.120s shrank from %llu to %llu bytes while it is served; "
+				 "restore its size",
 				 spec->path, (unsigned long long)media->size_bytes,
 				 (unsigned long long)file->media.size_bytes);
 	if (res < 0) {

@@ -69,10 +69,11 @@ static void cut_note(struct file_media *file, uint64_t size_bytes, bool is_exact
 
 	if (is_first)
 		log_limited(LOG_LEVEL_ERROR, "media",
-			    "%s: %s from %llu to %llu bytes: what was behind is lost, and nothing "
-			    "is written any more; restore it, then `weft ctl namespace recheck`",
+			    "%s: %s from %llu to %llu bytes: the data beyond are lost, and nothing "
+			    "more is written; restore the size, then `weft ctl namespace recheck`",
 			    file->media.spec ? file->media.spec : "file",
-			    file->is_block_device ? "it was removed, or shrank" : "somebody cut it",
+			    file->is_block_device ? "the device was removed, or shrank"
+						  : "the file was truncated",
 			    (unsigned long long)file->media.size_bytes,
 			    (unsigned long long)size_bytes);
 	lower(&file->cut_at_bytes, is_exact ? size_bytes : 0);
@@ -172,18 +173,19 @@ bool file_problem(struct media *media, struct media_error *ret_problem)
 	}
 	if (file_check_size(file) < 0) {
 		media_fail(ret_problem, -EIO,
-			   "the %s from %llu to %llu bytes while it is served: restore it, then "
-			   "`weft ctl namespace recheck`",
-			   file->is_block_device ? "device was removed, or shrank" : "file was cut",
+			   "the %s from %llu to %llu bytes while it is served: restore the size, "
+			   "then `weft ctl namespace recheck`",
+			   file->is_block_device ? "device was removed, or shrank"
+						 : "file was truncated",
 			   (unsigned long long)media->size_bytes,
 			   (unsigned long long)atomic_load(&file->cut_seen_bytes));
 		return true;
 	}
 	if (file_check_lasting(file) < 0) {
 		media_fail(ret_problem, -EIO,
-			   "a flush failed and the kernel has given up data that hosts wrote: "
-			   "flushes fail until the disk is well, the data are written again and "
-			   "`weft ctl namespace recheck` is given");
+			   "a flush failed and the kernel has discarded data that hosts wrote: "
+			   "flushes fail. Repair the disk, write the data again, then run `weft "
+			   "ctl namespace recheck`");
 		return true;
 	}
 	number = loop_look(file);

@@ -258,7 +258,8 @@ static int mem_allocate(struct mem_backing *backing, uint64_t size, struct media
 	backing->page_bytes =
 		backing->is_huge ? huge_page_bytes() : (uint64_t)sysconf(_SC_PAGESIZE);
 	if (size > SIZE_MAX - backing->page_bytes)
-		return media_fail(ret_error, -ENOMEM, "mem: %llu bytes do not fit this machine",
+		return media_fail(ret_error, -ENOMEM,
+				  "mem: %llu bytes exceed the address space of this machine",
 				  (unsigned long long)size);
 	backing->usable_bytes =
 		(size + backing->page_bytes - 1) / backing->page_bytes * backing->page_bytes;
@@ -278,14 +279,14 @@ static int mem_allocate(struct mem_backing *backing, uint64_t size, struct media
 	code = -errno;
 	if (base == MAP_FAILED && backing->is_huge)
 		return media_fail(ret_error, code,
-				  "mem: no %llu huge pages of %llu KiB (%s); raise "
+				  "mem: cannot allocate %llu huge pages of %llu KiB (%s); raise "
 				  "/proc/sys/vm/nr_hugepages or leave out \"huge\"",
 				  (unsigned long long)(backing->usable_bytes / backing->page_bytes),
 				  (unsigned long long)(backing->page_bytes / 1024),
 				  strerror(-code));
 	if (base == MAP_FAILED)
 		return media_fail(ret_error, code,
-				  "mem: the kernel gives no %llu bytes (%s); choose a smaller size",
+				  "mem: cannot allocate %llu bytes (%s); choose a smaller size",
 				  (unsigned long long)size, strerror(-code));
 	backing->base = base;
 	return 0;
@@ -348,15 +349,15 @@ static int mem_grow(struct mem_backing *backing, uint64_t size, struct media_err
 		return 0;
 	if (size > backing->reserved_bytes || wanted > backing->reserved_bytes)
 		return media_fail(ret_error, -EBUSY,
-				  "mem: cannot grow beyond %llu bytes while it is served%s; delete "
-				  "the namespace and make it anew, or use a file",
+				  "mem: cannot grow beyond %llu bytes while it is served%s; remove "
+				  "the namespace and add it again, or use a file",
 				  (unsigned long long)backing->reserved_bytes,
 				  backing->is_huge ? " (huge pages)" : "");
 	if (mprotect(backing->base + before, wanted - before, PROT_READ | PROT_WRITE) != 0)
-		return media_fail(ret_error, -errno,
-				  "mem: the kernel gives no %llu bytes more (%s); choose a smaller "
-				  "size",
-				  (unsigned long long)(wanted - before), strerror(errno));
+		return media_fail(
+			ret_error, -errno,
+			"mem: cannot allocate %llu more bytes (%s); choose a smaller size",
+			(unsigned long long)(wanted - before), strerror(errno));
 	backing->usable_bytes = wanted;
 	reserve_used_bytes -= wanted - before;
 	mem_settle(backing, before);
@@ -372,11 +373,11 @@ static int mem_reopen(struct media *media, const struct media_spec *spec, struct
 	if (spec->wants_huge_pages != mem->backing->is_huge)
 		return media_fail(ret_error, -EBUSY,
 				  "mem: \"huge\" cannot change while the namespace is served; "
-				  "delete it and make it anew");
+				  "remove the namespace and add it again");
 	if (spec->size_bytes < media->size_bytes)
 		return media_fail(ret_error, -EINVAL,
-				  "mem: has %llu bytes and cannot shrink to %llu; delete the "
-				  "namespace and make it anew",
+				  "mem: has %llu bytes and cannot shrink to %llu; remove the "
+				  "namespace and add it again",
 				  (unsigned long long)media->size_bytes,
 				  (unsigned long long)spec->size_bytes);
 	res = mem_grow(mem->backing, spec->size_bytes, ret_error);

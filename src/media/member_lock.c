@@ -65,7 +65,8 @@ int member_lock_share(int fd, unsigned member)
 static void waiting_tell(bool *has_told)
 {
 	if (!*has_told)
-		log_info("media", "waiting for the last operations of our predecessor");
+		log_info("media",
+			 "waiting for the last operations of this member's former process");
 	*has_told = true;
 }
 

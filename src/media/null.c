@@ -29,8 +29,8 @@ static int null_reopen(struct media *media, const struct media_spec *spec, struc
 {
 	if (spec->size_bytes < media->size_bytes)
 		return media_fail(ret_error, -EINVAL,
-				  "null: has %llu bytes and cannot shrink to %llu; delete the "
-				  "namespace and make it anew",
+				  "null: has %llu bytes and cannot shrink to %llu; remove the "
+				  "namespace and add it again",
 				  (unsigned long long)media->size_bytes,
 				  (unsigned long long)spec->size_bytes);
 	return media_null_open(spec, ret_media, ret_error);

@@ -182,7 +182,7 @@ int media_spec_parse_child(struct media_spec *spec, unsigned index, const char *
 			   unsigned depth, struct media_error *ret_error)
 {
 	if (depth + 1 >= MEDIA_SPEC_NEST_MAX)
-		return media_fail(ret_error, -EINVAL, "%s: more than %d inside each other",
+		return media_fail(ret_error, -EINVAL, "%s: more than %d media nested in each other",
 				  spec->driver->name, MEDIA_SPEC_NEST_MAX - 1);
 	return parse_nested(text, depth + 1, &spec->children[index], ret_error);
 }

@@ -154,8 +154,8 @@ void event_log_add(struct event_log *log, enum event_type type, const struct eve
 		header.place = *where;
 	}
 	if (!make_room(log, EVENT_HEADER_BYTES + data_bytes)) {
-		log_limited(LOG_LEVEL_WARN, "target", "an event of type %02Xh is lost: no memory",
-			    type);
+		log_limited(LOG_LEVEL_WARN, "target",
+			    "an event of type %02Xh is lost: out of memory", type);
 		return;
 	}
 	event_header_encode(&header, log->bytes + log->len_bytes);

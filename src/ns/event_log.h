@@ -8,7 +8,7 @@
 #ifndef WEFT_NS_EVENT_LOG_H
 #define WEFT_NS_EVENT_LOG_H
 
-#include "wire/event_log.h"
+#include "wire/persistent_event.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -293,8 +293,8 @@ static int recall_one(struct subsystem_live *live, const struct keeper *keeper, 
 		return 0;
 	if (res == 0 && decode(live, value, len_bytes) != 0)
 		/* No peer: at the start. */
-		log_warn("target", "%s: what was kept as %s makes no sense and is left out",
-			 live->nqn, kind);
+		log_warn("target", "%s: the saved state \"%s\" is invalid and ignored", live->nqn,
+			 kind);
 	free(value);
 	return res;
 }

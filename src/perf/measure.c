@@ -8,8 +8,8 @@
  * it ends when all bytes are answered.
  */
 #include "base/clock.h"
+#include "perf/cpu_time.h"
 #include "perf/job.h"
-#include "perf/watch.h"
 
 static uint64_t job_cpu_ns(const struct perf_job *job)
 {
@@ -21,7 +21,7 @@ static uint64_t job_watched_ns(const struct perf_job *job)
 	uint64_t ns = 0;
 
 	if (job->options->watch_pid != 0)
-		perf_watch_cpu_ns(job->options->watch_pid, &ns);
+		perf_cpu_time_ns(job->options->watch_pid, &ns);
 	return ns;
 }
 

@@ -139,7 +139,7 @@ int perf_mpath_open(struct perf_ctrl *perf_ctrl, unsigned io_queue_size)
 	struct perf_job *job = perf_ctrl->job;
 	const struct perf_mpath_options *options = &job->options->mpath;
 	struct perf_mpath *perf_mpath = calloc(1, sizeof(*perf_mpath));
-	struct net_addr addrs[MPATH_PATHS_MAX];
+	struct host_addr addrs[MPATH_PATHS_MAX];
 	struct mpath_config config;
 	unsigned addr_count = 0;
 	int res;
@@ -209,9 +209,10 @@ static int namespaces_look(struct perf_job *job, struct perf_mpath *perf_mpath)
 			mpath_ns_info(perf_mpath->nss[i], &info);
 		if (perf_mpath->nss[i] == NULL || info.is_gone || info.identity.block_count == 0 ||
 		    info.identity.block_bytes < 512)
-			return perf_job_refuse(
-				job, "there is no namespace %u in %s; `weft identify` lists them",
-				nsid, job->options->mpath.nqns[perf_mpath->target]);
+			return perf_job_refuse(job,
+					       "there is no namespace %u in %s; `weft identify` "
+					       "lists the namespaces",
+					       nsid, job->options->mpath.nqns[perf_mpath->target]);
 		res = perf_job_take_ns(job, nsid, &info.identity);
 		if (res != 0)
 			return res;

@@ -39,7 +39,7 @@ struct perf_mpath_options {
 	unsigned path_count;
 	struct perf_path_option {
 		unsigned target;
-		struct net_addr addr;
+		struct host_addr addr;
 	} paths[PERF_PATHS_MAX];
 	enum path_policy policy;
 	enum host_profile profile;

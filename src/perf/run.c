@@ -7,8 +7,8 @@
  */
 #include "base/clock.h"
 #include "base/text.h"
+#include "perf/cpu_time.h"
 #include "perf/job.h"
-#include "perf/watch.h"
 #include "reactor/uring_remedy.h"
 
 #include <errno.h>
@@ -291,9 +291,10 @@ int perf_job_take_ns(struct perf_job *job, uint32_t nsid, const struct ns_identi
 	struct perf_result *result = job->result;
 
 	if (result->block_bytes != 0 && ns->block_bytes != result->block_bytes)
-		return perf_job_refuse(
-			job, "namespace %u has %u-byte blocks, those before it %u-byte blocks",
-			nsid, ns->block_bytes, result->block_bytes);
+		return perf_job_refuse(job,
+				       "namespace %u has %u-byte blocks, the namespaces before it "
+				       "have %u-byte blocks",
+				       nsid, ns->block_bytes, result->block_bytes);
 	if (result->block_bytes == 0 || ns->block_count < result->ns_blocks)
 		result->ns_blocks = ns->block_count;
 	result->block_bytes = ns->block_bytes;
@@ -306,9 +307,9 @@ static int namespace_take(struct perf_job *job, const struct host_cmd *cmd)
 
 	if (!nvme_status_is_ok(cmd->status) || identify_ns_decode(job->page, &ns) != 0 ||
 	    ns.block_count == 0 || ns.block_bytes < 512)
-		return perf_job_refuse(job,
-				       "there is no namespace %u in %s; `weft identify` lists them",
-				       job->identify_nsid, job->options->host.subsystem_nqn);
+		return perf_job_refuse(
+			job, "there is no namespace %u in %s; `weft identify` lists the namespaces",
+			job->identify_nsid, job->options->host.subsystem_nqn);
 	return perf_job_take_ns(job, job->identify_nsid, &ns);
 }
 
@@ -361,7 +362,8 @@ static int ios_count(struct perf_job *job)
 	uint64_t io_count = (uint64_t)job->load_ctrls * result->queues * result->depth;
 
 	if (result->queues == 0)
-		return perf_job_refuse(job, "%s gives no I/O queues; is it a discovery controller?",
+		return perf_job_refuse(job,
+				       "%s grants no I/O queues; is it a discovery controller?",
 				       job->options->host.subsystem_nqn);
 	if (io_count > PERF_IOS_MAX)
 		return perf_job_refuse(
@@ -442,7 +444,7 @@ static int job_run(struct perf_job *job)
 	res = perf_ctrl_files_raise(options, job->result);
 	if (res != 0)
 		return res;
-	if (options->watch_pid != 0 && perf_watch_cpu_ns(options->watch_pid, &watched_ns) != 0)
+	if (options->watch_pid != 0 && perf_cpu_time_ns(options->watch_pid, &watched_ns) != 0)
 		return perf_job_refuse(job, "--watch-pid: there is no process %d",
 				       (int)options->watch_pid);
 	res = reactor_create(&config, &job->reactor);

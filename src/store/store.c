@@ -167,25 +167,24 @@ static const char *remedy_of(int res)
 	case -EDQUOT:
 		return "the disk is full: free some space and try again";
 	case -EBUSY:
-		return "another program has locked it: end that one and try again";
+		return "another program has locked the database: end that program and try again";
 	case -EROFS:
 	case -EACCES:
 	case -EPERM:
-		return "the folder must be writable: see to that, or choose another with --state";
+		return "make the folder writable, or choose another folder with --state";
 	case -EUCLEAN:
-		return "restore it from a backup; or, to start anew and lose what it kept "
-		       "(changes, reservations, counters), move it aside together with "
-		       "its -wal and -shm";
+		return "restore the database from a backup; or, to start with empty state (without "
+		       "changes, reservations and counters), move the file aside together with its "
+		       "-wal and -shm";
 	case -ENOLINK:
-		return "nothing that changes now would outlive the target: save the configuration "
-		       "with weft ctl export, stop the target, then put the folder back as it was "
-		       "or "
-		       "start it with what was saved";
+		return "changes made now would be lost when the target ends: save the "
+		       "configuration with `weft ctl export`, stop the target, then restore the "
+		       "folder or start with the saved configuration";
 	case -ENOTRECOVERABLE:
-		return "it may be kept all the same: the next start tells, unless another change "
-		       "can be made before; look at the disk";
+		return "the change may be saved all the same: the next start shows, unless another "
+		       "change succeeds before; check the disk";
 	default:
-		return "look at the disk, or choose another folder with --state";
+		return "check the disk, or choose another folder with --state";
 	}
 }
 
@@ -195,7 +194,7 @@ int store_explain(const struct store *store, int res, const char *what,
 	const char *why = store->db ? sqlite3_errmsg(store->db) : strerror(-res);
 
 	if (res == -ENOLINK)
-		why = "it was deleted, moved or replaced while it is in use";
+		why = "the file was deleted, moved or replaced while in use";
 	else if (store->db && (sqlite3_errcode(store->db) & 0xff) == SQLITE_OK)
 		why = strerror(-res);
 	snprintf(ret_error->text, sizeof(ret_error->text), "%.400s: %s: %.120s; %s", store->path,
@@ -320,7 +319,7 @@ bool store_problem(struct store *store, struct store_error *ret_error)
 		res = store_finish(store, store_set_number(store, "disowned", ++store->disowned));
 	sqlite3_busy_timeout(store->db, STORE_BUSY_MS);
 	if (res < 0)
-		store_explain(store, res, "nothing can be kept, and changes are refused",
+		store_explain(store, res, "nothing can be saved, and changes are refused",
 			      ret_error);
 	return res < 0;
 }
@@ -433,7 +432,7 @@ static int db_check(struct store *store, struct store_error *ret_error)
 	if (res < 0)
 		return store_explain(store, res, "cannot be read", ret_error);
 	if (id != STORE_APPLICATION_ID)
-		return store_damaged(store, "it is no database of weft's", ret_error);
+		return store_damaged(store, "not a state store of weft", ret_error);
 	if (version > STORE_SCHEMA || version < 1) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
 			 "%.400s has version %d, this program reads up to %d: use the newer weft "
@@ -454,7 +453,7 @@ static int db_check(struct store *store, struct store_error *ret_error)
 	if (res == 0) {
 		res = schema_migrate(store, version);
 		if (res < 0)
-			store_explain(store, res, "cannot be brought to this version", ret_error);
+			store_explain(store, res, "cannot be upgraded to this version", ret_error);
 	}
 	return res;
 }
@@ -502,7 +501,7 @@ static int meta_load(struct store *store, struct store_error *ret_error)
 		return store_explain(store, store_errno(store->db, code), "cannot be read",
 				     ret_error);
 	if (!is_good || uuid_is_nil(&store->counters.id))
-		return store_damaged(store, "its counters make no sense", ret_error);
+		return store_damaged(store, "its counters are invalid", ret_error);
 	return 0;
 }
 
@@ -572,25 +571,25 @@ static int store_make(struct store *store, const char *dir, const struct store_c
 	snprintf(path, sizeof(path), "%s/%s", dir, STORE_FILE_NEW);
 	res = leftovers_remove(path);
 	if (res < 0)
-		return store_explain(store, res, "cannot be made", ret_error);
+		return store_explain(store, res, "cannot be created", ret_error);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return store_explain(store, -errno, "cannot be made", ret_error);
+		return store_explain(store, -errno, "cannot be created", ret_error);
 	close(fd);
 	res = db_open(store, path, SQLITE_OPEN_READWRITE);
 	if (res == 0)
 		res = db_fill(store, first);
 	if (res < 0)
-		store_explain(store, res, "cannot be made", ret_error);
+		store_explain(store, res, "cannot be created", ret_error);
 	db_close(store);
 	if (res < 0) {
 		unlink(path);
 		return res;
 	}
 	if (rename(path, store->path))
-		return store_explain(store, -errno, "cannot be made", ret_error);
+		return store_explain(store, -errno, "cannot be created", ret_error);
 	res = folder_sync(dir);
-	return res < 0 ? store_explain(store, res, "cannot be made", ret_error) : 0;
+	return res < 0 ? store_explain(store, res, "cannot be created", ret_error) : 0;
 }
 
 static int store_begin_use(struct store *store, struct store_error *ret_error)
@@ -601,7 +600,7 @@ static int store_begin_use(struct store *store, struct store_error *ret_error)
 	if (stat(store->path, &info))
 		return store_explain(store, -errno, "cannot be opened", ret_error);
 	if (info.st_size == 0)
-		return store_damaged(store, "it is empty", ret_error);
+		return store_damaged(store, "the file is empty", ret_error);
 	res = db_open(store, store->path, SQLITE_OPEN_READWRITE);
 	if (res < 0)
 		return store_explain(store, res, "cannot be opened", ret_error);

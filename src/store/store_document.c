@@ -303,14 +303,14 @@ int store_keep_document(struct store *store, const struct store_change *change,
 	if (res == 0)
 		res = rows_make(change->after, &after);
 	if (res < 0)
-		snprintf(ret_error->text, sizeof(ret_error->text), "cannot keep the state: %s",
+		snprintf(ret_error->text, sizeof(ret_error->text), "cannot save the state: %s",
 			 strerror(-res));
 	if (!getcwd(folder, sizeof(folder)))
 		folder[0] = 0;
 	if (res == 0) {
 		res = change_write(store, change, &before, &after, folder);
 		if (res < 0)
-			store_explain(store, res, "the change cannot be kept", ret_error);
+			store_explain(store, res, "the change cannot be saved", ret_error);
 	}
 	rows_release(&before);
 	rows_release(&after);

@@ -222,7 +222,8 @@ int store_load_generation(struct store *store, uint64_t generation, json_t **ret
 		return store_explain(store, res, "the history cannot be read", ret_error);
 	if (!wanted.is_found) {
 		snprintf(ret_error->text, sizeof(ret_error->text),
-			 "generation %llu is not kept; `weft ctl history` lists those that are",
+			 "generation %llu is not saved; `weft ctl history` lists the saved "
+			 "generations",
 			 (unsigned long long)generation);
 		return -ENOENT;
 	}

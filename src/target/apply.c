@@ -248,7 +248,7 @@ static bool swap_next(struct local *local, const struct delta *delta)
 
 	if (node) {
 		queue_close(list_entry(node, struct queue, swap_node),
-			    "it has no place in the configuration any more");
+			    "the configuration no longer allows the connection");
 		return true;
 	}
 	node = list_pop_front(&local->swap_ctrls);

@@ -124,7 +124,7 @@ static int change_try(struct slot *slot, struct ns_live *live)
 
 static void change_serve(struct slot *slot)
 {
-	struct ns_live *live = ns_store_live(slot->ns->store);
+	struct ns_live *live = ns_backing_live(slot->ns->backing);
 	nvme_status status = change_judge(slot, live);
 	int res;
 

@@ -145,8 +145,8 @@ static void step_press(struct barrier_step *step)
 	while ((slot = step_find(step, is_unpressed))) {
 		slot->is_displaced = true;
 		if (slot_is_filled_by_host(slot))
-			queue_close(slot->queue, "its data did not come before a change that "
-						 "concerns its namespace had to go on");
+			queue_close(slot->queue, "data of a command did not arrive in time for a "
+						 "change of its namespace");
 		else if (slot->state == SLOT_EXECUTING && !slot->is_abort_requested)
 			slot_cancel(slot);
 	}

@@ -31,7 +31,7 @@ static void compare_execute(struct slot *slot)
 	io_counter_add(&io_counters(slot)->read_commands, 1);
 	io_counter_add(&io_counters(slot)->bytes_read, slot->data_bytes);
 	if (ns->mapped) {
-		compare_finish(slot, block_guard_is_equal(slot->queue->guard,
+		compare_finish(slot, block_guard_is_equal(ns->media->guard,
 							  ns->mapped + (slot->io_cmd.first_block
 									<< ns->block_shift),
 							  slot->data.addr, slot->data_bytes));

@@ -138,7 +138,7 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 	 * controller's message to close it may come after the change has been reported as
 	 * applied. */
 	if (!queue_has_place(queue))
-		queue_close(queue, "it has no place in the configuration any more");
+		queue_close(queue, "the configuration no longer allows the connection");
 }
 
 static nvme_status connect_prepare(struct slot *slot)

@@ -42,7 +42,7 @@ static nvme_status identify_nvm_ctrl(struct slot *slot, const struct identify_cm
 	static const struct nvm_ctrl_limits limits = {
 		.verify_max_bytes = TARGET_VERIFY_MAX_BYTES,
 		.write_zeroes_max_bytes = TARGET_WRITE_ZEROES_MAX_BYTES,
-		.tells_allocated = true, /* OACS.GLSS covers only ATYPE 10h and 11h */
+		.reports_allocated = true, /* OACS.GLSS covers only ATYPE 10h and 11h */
 		.version = NVME_VERSION_NVM,
 	};
 
@@ -148,7 +148,8 @@ static nvme_status identify_ns_list(struct slot *slot, const struct identify_cmd
 /* Allocated blocks, rounded up, at most block_count. */
 static uint64_t ns_blocks_used(const struct ns *ns)
 {
-	uint64_t used_bytes = ns->store ? ns_live_used_bytes(ns_store_live(ns->store)) : UINT64_MAX;
+	uint64_t used_bytes =
+		ns->backing ? ns_live_used_bytes(ns_backing_live(ns->backing)) : UINT64_MAX;
 	uint64_t blocks = (used_bytes >> ns->block_shift) +
 			  ((used_bytes & ((1u << ns->block_shift) - 1)) != 0);
 
@@ -195,7 +196,7 @@ static void ns_identity_fill(const struct ns *ns, const struct target_limits *li
 		.copy_blocks_max = TARGET_COPY_BLOCKS_MAX,
 		.copy_ranges_max = TARGET_COPY_RANGES_MAX,
 		.uuid = ns->uuid,
-		.loss_mark = ns->store ? ns_live_loss_mark(ns_store_live(ns->store)) : 0,
+		.loss_mark = ns->backing ? ns_live_loss_mark(ns_backing_live(ns->backing)) : 0,
 	};
 	memcpy(ret_identity->nguid, ns->nguid, sizeof(ret_identity->nguid));
 }

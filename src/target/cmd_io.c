@@ -3,11 +3,11 @@
  * Read and Write, and the table of all I/O commands. NVM Command Set 1.1, section 3.3.
  *
  * Runs on the queue's reactor, where the medium also completes. Memory media are read and written
- * in place (the slot's data points into them) unless data digests forbid that. Within one reactor a
+ * in place (the slot's data points into them) where the transport allows it. Within one reactor a
  * logical block is read and written whole: copies are not interrupted, and data from the network
- * lands in whole blocks. Between reactors, a reactor that touches a block of memory holds the
- * granule of the block (queue->guard: media/mem.c, tcp/). On all other media a command holds its
- * whole range (io_submit).
+ * lands in whole blocks. Between reactors, whoever touches a block of memory holds the granule of
+ * the block: media/mem.c, and a transport that moves data in place. On all other media a command
+ * holds its whole range (io_submit).
  */
 #include "ns/health.h"
 #include "ns/reservation.h"
@@ -53,7 +53,7 @@ static void slot_try_map(struct slot *slot)
 	const struct ns *ns = slot->ns;
 	bool is_at_start = slot->sgl.kind != SGL_IN_CAPSULE || slot->sgl.offset_bytes == 0;
 
-	if (!slot->queue->can_map_media || !ns->mapped || !is_at_start)
+	if (!slot->queue->moves_in_place || !ns->mapped || !is_at_start)
 		return;
 	/* The second command of a fused pair is written after the first was compared. */
 	if (slot->sqe.flags & NVME_SQE_FUSE_MASK)
@@ -75,8 +75,8 @@ static inline __attribute__((always_inline)) void data_prefetch(const struct slo
 {
 	if (!slot_is_mapped(slot) || slot->data_bytes > READ_PREFETCH_MAX_BYTES)
 		return;
-	if (slot->queue->guard)
-		block_guard_prefetch(slot->queue->guard, slot->data.addr);
+	if (slot->queue->in_place_guard)
+		block_guard_prefetch(slot->queue->in_place_guard, slot->data.addr);
 	/* Blocks are multiples of 512 bytes, that is, of eight cache lines. */
 	for (uint32_t at = 0; at < slot->data_bytes; at += 8 * CACHE_LINE_BYTES) {
 #pragma GCC unroll 8

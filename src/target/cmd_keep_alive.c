@@ -114,7 +114,7 @@ static void ctrl_idle_check(struct ctrl *ctrl)
 	if (now_ns - last_ns < ctrl->idle_max_ms * NS_PER_MS || ctrl_is_busy(ctrl))
 		idle_arm(ctrl);
 	else
-		ctrl_end(ctrl, "no keep alive and no command for limits.idle_timeout_ms");
+		ctrl_end(ctrl, "no Keep Alive and no other command for limits.idle_timeout_ms");
 }
 
 void ctrl_idle_limit_changed(struct ctrl *ctrl)

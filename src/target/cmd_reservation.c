@@ -145,8 +145,8 @@ static void change_on_aborted(void *arg, int res)
 {
 	if (res < 0)
 		log_limited(LOG_LEVEL_ERROR, "target",
-			    "Preempt and Abort: commands of the preempted host still run after "
-			    "%u s: their medium hangs",
+			    "Preempt and Abort: commands of the preempted host still run after %u "
+			    "s, because their medium hangs",
 			    BARRIER_END_S);
 	change_finish(arg, res);
 }
@@ -262,13 +262,13 @@ static struct reservation *batch_add(struct reservation_batch *batch, struct slo
 
 static bool slot_is_for(const struct slot *slot, const void *live)
 {
-	return ns_store_live(slot->ns->store) == live;
+	return ns_backing_live(slot->ns->backing) == live;
 }
 
 static void slot_serve(struct slot *slot)
 {
 	struct target *target = slot->queue->local->target;
-	struct ns_live *live = ns_store_live(slot->ns->store);
+	struct ns_live *live = ns_backing_live(slot->ns->backing);
 	struct reservation *last = ns_live_reservation(live);
 	struct reservation_batch *batch = malloc(sizeof(*batch));
 

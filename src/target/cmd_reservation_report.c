@@ -77,7 +77,7 @@ static void report_on_control(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
 
-	report_write(slot, ns_live_reservation(ns_store_live(slot->ns->store)));
+	report_write(slot, ns_live_reservation(ns_backing_live(slot->ns->backing)));
 	reactor_post(slot->queue->reactor, &slot->msg, report_home);
 }
 

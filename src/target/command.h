@@ -24,7 +24,7 @@ static inline nvme_status command_expect_data(struct slot *slot, enum data_direc
 		slot->error_byte = offsetof(struct nvme_sqe, sgl.length);
 		return nvme_status_dnr(NVME_SC_SGL_INVALID_DATA_LEN);
 	}
-	/* Data from the host must arrive as its SGL says. A capsule cannot carry data to the
+	/* Data from the host must arrive as its SGL describes. A capsule cannot carry data to the
 	 * host. */
 	if ((slot->sgl.kind == SGL_IN_CAPSULE && direction == DATA_TO_HOST) ||
 	    (slot->sgl.kind == SGL_TRANSPORT && slot->capsule_bytes > 0)) {

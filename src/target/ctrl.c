@@ -165,7 +165,7 @@ static const char *registry_add(struct target *target, struct ctrl *ctrl)
 	ctrl->share_of_addr = host_share_of_addr(target, &ctrl->peer_addr);
 	ctrl->share_of_nqn = host_share_of_nqn(target, ctrl->host_nqn);
 	if (!ctrl->share_of_addr || !ctrl->share_of_nqn)
-		return "no memory";
+		return "out of memory";
 	limit = registry_limit(target, ctrl);
 	if (limit)
 		return limit;
@@ -183,7 +183,7 @@ static const char *registry_add(struct target *target, struct ctrl *ctrl)
 		registry_name(target, ctrl, cntlid);
 		return NULL;
 	}
-	return "every identifier is in use";
+	return "all controller identifiers are in use";
 }
 
 static void ctrl_registered(struct reactor_msg *msg)
@@ -380,7 +380,8 @@ static void ctrl_quiesce(struct ctrl *ctrl)
 
 	if (limit_ms > 0 && took_ms > limit_ms)
 		log_of_peer(&ctrl->share_of_addr->lines, LOG_LEVEL_ERROR, "target",
-			    "controller %u: its last command ended %llu ms after it did, CQT is %u",
+			    "controller %u: its last command ended %llu ms after the controller; "
+			    "CQT is %u ms",
 			    ctrl->cntlid, (unsigned long long)took_ms, limit_ms);
 	ctrl->is_quiesced = true;
 	reactor_post(target_registry(ctrl->target)->reactor, &ctrl->quiesce_msg,

@@ -114,7 +114,7 @@ static void shutdown_flush_one(struct ctrl *ctrl, const struct ns *ns)
 
 	if (!flush) {
 		log_limited(LOG_LEVEL_ERROR, "target",
-			    "controller %u: no memory to flush at shutdown", ctrl->cntlid);
+			    "controller %u: out of memory: no flush at shutdown", ctrl->cntlid);
 		return;
 	}
 	flush->note = (struct loss_note){.ctrl = ctrl, .ns = ns, .done = shutdown_flush_end};

@@ -107,7 +107,7 @@ static bool registry_is_unsure(const struct ctrl_reset *reset)
 		const struct ns *ns = &subsystem->namespaces[i];
 
 		if (ns->is_clustered &&
-		    (media_is_lost(ns->media) || (ns->is_held && media_is_another(ns->media))))
+		    (media_is_lost(ns->media) || (ns->is_withheld && media_is_another(ns->media))))
 			return true;
 	}
 	return false;

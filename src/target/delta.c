@@ -93,13 +93,13 @@ static bool masks_same(const struct delta *delta, const struct ns_mask *was,
 
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
-/* is_held counts: a namespace that is held or released gets another ANAGRPID. Hosts that read only
- * the states of groups learn of the ANAGRPID from Identify. */
+/* is_withheld counts: a namespace that is withheld or released gets another ANAGRPID. Hosts that
+ * read only the states of groups learn of the ANAGRPID from Identify. */
 static bool ns_attributes_differ(const struct ns *a, const struct ns *b)
 {
 	return a->block_count != b->block_count || a->block_shift != b->block_shift ||
-	       a->store != b->store || a->is_read_only != b->is_read_only ||
-	       a->is_private != b->is_private || a->is_held != b->is_held ||
+	       a->backing != b->backing || a->is_read_only != b->is_read_only ||
+	       a->is_private != b->is_private || a->is_withheld != b->is_withheld ||
 	       !uuid_equal(&a->uuid, &b->uuid) || memcmp(a->nguid, b->nguid, sizeof(a->nguid)) != 0;
 }
 

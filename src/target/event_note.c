@@ -37,7 +37,7 @@ static struct subsystem_live *request_live(struct target *target,
 static void events_keep(struct target *target, struct subsystem_live *live)
 {
 	if (subsystem_live_keep_events(live, &target->keeper) != 0)
-		log_limited(LOG_LEVEL_WARN, "target", "%s: an event could not be kept yet",
+		log_limited(LOG_LEVEL_WARN, "target", "%s: cannot save an event yet",
 			    subsystem_live_nqn(live));
 }
 

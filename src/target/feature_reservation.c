@@ -53,7 +53,8 @@ static void persistence_go_home(struct slot *slot)
 static void persistence_read(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
-	const struct reservation *reservation = ns_live_reservation(ns_store_live(slot->ns->store));
+	const struct reservation *reservation =
+		ns_live_reservation(ns_backing_live(slot->ns->backing));
 
 	slot->result = reservation && reservation->persists ? PERSISTENCE_PTPL : 0;
 	slot->status = NVME_SC_SUCCESS;
@@ -82,7 +83,8 @@ static int persistence_write_all(const struct slot *slot, bool persists)
 	for (unsigned i = 0; subsystem && i < subsystem->ns_count && res == 0; i++)
 		if (ns_mask_has(subsystem->namespaces[i].mask, host_index))
 			res = reservation_change_persist(
-				target, ns_store_live(subsystem->namespaces[i].store), persists);
+				target, ns_backing_live(subsystem->namespaces[i].backing),
+				persists);
 	return res;
 }
 
@@ -94,7 +96,7 @@ static void persistence_write(struct reactor_msg *msg)
 
 	if (slot->ns)
 		res = reservation_change_persist(slot->queue->local->target,
-						 ns_store_live(slot->ns->store), persists);
+						 ns_backing_live(slot->ns->backing), persists);
 	else
 		res = persistence_write_all(slot, persists);
 	if (res == 0)

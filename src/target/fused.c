@@ -212,7 +212,7 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 {
 	const struct ns *ns = first->ns;
 	uint8_t *at = ns->mapped + (first->io_cmd.first_block << ns->block_shift);
-	struct block_guard *guard = first->queue->guard;
+	struct block_guard *guard = ns->media->guard;
 	atomic_uint *word = guard ? block_guard_word_at(guard, at) : NULL;
 	bool is_same;
 
@@ -353,7 +353,7 @@ static nvme_status fused_second_prepare(struct slot *slot)
 	}
 	status = command_prepare_alone(slot);
 	/* A change of the configuration between the two commands gave the NSID another medium. */
-	if (nvme_status_is_ok(status) && slot->ns->store != first->ns->store)
+	if (nvme_status_is_ok(status) && slot->ns->backing != first->ns->backing)
 		status = NVME_SC_FUSED_FAIL;
 	if (!nvme_status_is_ok(status)) {
 		fused_fail(first, NVME_SC_FUSED_FAIL);

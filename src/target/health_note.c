@@ -14,12 +14,12 @@ void health_adopt(const struct snapshot *snapshot)
 
 		for (unsigned k = 0; subsystem->live && k < subsystem->ns_count; k++)
 			subsystem_live_adopt(subsystem->live,
-					     ns_store_live(subsystem->namespaces[k].store));
+					     ns_backing_live(subsystem->namespaces[k].backing));
 	}
 }
 
 void health_sum_namespaces(const struct subsystem *subsystem, struct log_smart *smart)
 {
 	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		health_smart_add(smart, ns_store_live(subsystem->namespaces[i].store));
+		health_smart_add(smart, ns_backing_live(subsystem->namespaces[i].backing));
 }

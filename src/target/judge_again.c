@@ -171,7 +171,7 @@ bool slot_is_up_to_date(const struct slot *slot)
 	const struct queue *queue = slot->queue;
 	const struct ns *ns = queue_find_ns(queue, le32_get(slot->sqe.nsid));
 
-	return ns && ns->store == slot->ns->store && ns->block_shift == slot->ns->block_shift &&
+	return ns && ns->backing == slot->ns->backing && ns->block_shift == slot->ns->block_shift &&
 	       ns->is_read_only == slot->ns->is_read_only &&
 	       nvme_status_is_ok(io_check_path(queue, ns));
 }
@@ -228,7 +228,8 @@ static void slot_end_from_copy(struct slot *slot)
 	struct buf buf = buf_pool_get(queue->local->buffers, queue->buf_share, slot->data_bytes);
 
 	if (buf.addr) {
-		block_guard_copy_out(queue->guard, buf.addr, slot->data.addr, slot->data_bytes);
+		block_guard_copy_out(queue->in_place_guard, buf.addr, slot->data.addr,
+				     slot->data_bytes);
 		slot->buf = buf;
 		slot->data = buf;
 	}
@@ -268,7 +269,7 @@ static void slot_stop_reading(struct slot *slot)
 /* A closing queue still sends responses, but receives no more data. */
 static bool queue_may_touch_media(const struct queue *queue)
 {
-	return queue->ctrl && queue->qid != 0 && queue->can_map_media &&
+	return queue->ctrl && queue->qid != 0 && queue->moves_in_place &&
 	       (queue->state == QUEUE_LIVE || queue->state == QUEUE_CLOSING);
 }
 
@@ -328,7 +329,7 @@ static bool slot_leave_mapped(struct slot *slot)
 
 	/* A response only needs the memory: a read that had to be stopped was cut off. Data still
 	 * to be received needs the right to write as well. */
-	if (!ns || ns->store != slot->ns->store ||
+	if (!ns || ns->backing != slot->ns->backing ||
 	    (slot->state != SLOT_RESPONDING && !slot_is_up_to_date(slot)))
 		return false;
 	slot->snapshot = local->snapshot;
@@ -392,6 +393,7 @@ void local_leave_retired(struct local *local)
 		struct queue *queue = list_entry(node, struct queue, node);
 
 		if (!queue_leave_retired(queue) && queue->ctrl && queue->qid != 0)
-			queue_close(queue, "it holds memory of a namespace that was taken from it");
+			queue_close(queue, "the connection still uses memory of a namespace that "
+					   "its host no longer sees");
 	}
 }

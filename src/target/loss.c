@@ -29,7 +29,7 @@ bool loss_is_news(const struct ns *ns)
 {
 	uint64_t loss = media_loss(ns->media);
 
-	return loss != 0 && loss != ns_live_loss_noted(ns_store_live(ns->store));
+	return loss != 0 && loss != ns_live_loss_noted(ns_backing_live(ns->backing));
 }
 
 bool loss_is_missed(const struct slot *slot)
@@ -39,7 +39,7 @@ bool loss_is_missed(const struct slot *slot)
 
 	return media_loss(ns->media) != slot->loss || loss_is_news(ns) ||
 	       (flush_mark_decode(&slot->sqe, &mark) &&
-		mark != ns_live_loss_mark(ns_store_live(ns->store)));
+		mark != ns_live_loss_mark(ns_backing_live(ns->backing)));
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */
@@ -51,9 +51,10 @@ static struct loss_notice *notice_create(const struct loss_notice *from)
 	if (notice)
 		*notice = *from;
 	else
-		log_limited(LOG_LEVEL_WARN, "target",
-			    "%s: no memory to tell hosts that namespace %u has lost writes",
-			    from->subsystem_nqn, from->nsid);
+		log_limited(
+			LOG_LEVEL_WARN, "target",
+			"%s: out of memory: hosts are not notified of lost writes of namespace %u",
+			from->subsystem_nqn, from->nsid);
 	return notice;
 }
 
@@ -117,7 +118,7 @@ void target_tell_loss(struct target *target, const struct ns_live *live)
 		for (unsigned i = 0; i < subsystem->ns_count; i++) {
 			const struct ns *ns = &subsystem->namespaces[i];
 
-			if (ns_store_live(ns->store) == live)
+			if (ns_backing_live(ns->backing) == live)
 				notice_send(target, subsystem->nqn, ns->nsid);
 		}
 	}
@@ -127,13 +128,13 @@ void target_tell_loss(struct target *target, const struct ns_live *live)
 
 static int mark_draw(struct target *target, const struct ns *ns)
 {
-	int res =
-		ns_live_note_loss(ns_store_live(ns->store), media_loss(ns->media), &target->keeper);
+	int res = ns_live_note_loss(ns_backing_live(ns->backing), media_loss(ns->media),
+				    &target->keeper);
 
 	if (res != 0)
 		log_limited(LOG_LEVEL_ERROR, "target",
-			    "%s: that it has lost writes could not be kept: %s; after a restart "
-			    "hosts that have not flushed until then are not told",
+			    "%s: cannot save that writes were lost: %s; after a restart, hosts "
+			    "that have not flushed by then are not notified",
 			    ns->media->spec, strerror(-res));
 	if (target->cluster.note_loss)
 		target->cluster.note_loss(target->cluster.arg);
@@ -199,7 +200,7 @@ void loss_note(struct loss_note *note)
 int loss_at_end(struct target *target, const struct ns *ns)
 {
 	bool has_nothing = media_is_lost(ns->media) && target->was_flushed &&
-			   !ns_live_has_written(ns_store_live(ns->store));
+			   !ns_live_has_written(ns_backing_live(ns->backing));
 
 	return has_nothing ? 0 : mark_draw(target, ns);
 }

@@ -52,9 +52,10 @@ static void note_send(const struct lost_note *note, struct ctrl *to)
 	struct lost_note *copy = malloc(sizeof(*copy));
 
 	if (!copy) {
-		log_limited(LOG_LEVEL_WARN, "target",
-			    "no memory to tell controller %u that controller %u is lost",
-			    to->cntlid, note->lost.cntlid);
+		log_limited(
+			LOG_LEVEL_WARN, "target",
+			"out of memory: controller %u is not notified that controller %u is lost",
+			to->cntlid, note->lost.cntlid);
 		return;
 	}
 	*copy = *note;
@@ -106,7 +107,8 @@ static struct lost_note *note_create(struct target *target, uint16_t cntlid)
 
 	if (!note)
 		log_limited(LOG_LEVEL_WARN, "target",
-			    "no memory to tell that controller %u is lost", cntlid);
+			    "out of memory: no host is notified that controller %u is lost",
+			    cntlid);
 	else
 		note->target = target;
 	return note;

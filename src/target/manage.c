@@ -244,7 +244,7 @@ bool manage_is_reserved_against(const struct manage_request *request, const stru
 static nvme_status judge_ns(const struct manage_request *request, const struct port *port,
 			    const struct ns *ns)
 {
-	const struct ns_live *live = ns_store_live(ns->store);
+	const struct ns_live *live = ns_backing_live(ns->backing);
 
 	if (kinds[request->kind].needs_path) {
 		nvme_status status = port_ana_status(port, ns->ana_group);

@@ -8,6 +8,7 @@
  * freed. A listener outlives configuration changes as long as its port keeps its transport and
  * address.
  */
+#include "base/check.h"
 #include "base/log.h"
 #include "target/host_share.h"
 #include "target/local.h"
@@ -20,6 +21,17 @@
 const struct transport_ops *port_transport(const struct port *port)
 {
 	return port->transport ? port->transport : &transport_tcp;
+}
+
+const struct transport_ops *transport_of(enum discovery_transport trtype)
+{
+	static const struct transport_ops *const built[] = {&transport_tcp};
+
+	for (unsigned i = 0; i < ARRAY_LEN(built); i++) {
+		if (built[i]->trtype == trtype)
+			return built[i];
+	}
+	return NULL;
 }
 
 /* ---- counting ------------------------------------------------------------------------------ */
@@ -120,7 +132,7 @@ static const char *refusal(struct target *target, const struct host_share *share
 	if (!snapshot)
 		return "the target is starting";
 	if (!share)
-		return "no memory";
+		return "out of memory";
 	limits = &snapshot->limits;
 	if (total >= limits->connections_max)
 		*ret_limit = "the limit of connections is reached (limits.connections)";
@@ -155,7 +167,7 @@ void listener_on_arrival(struct listener *listener, union incoming incoming,
 	struct arrival *arrival = calloc(1, sizeof(*arrival));
 	char text[NET_ADDR_TEXT_BYTES];
 	const char *limit = NULL;
-	const char *why = arrival ? refusal(target, share, &limit) : "no memory";
+	const char *why = arrival ? refusal(target, share, &limit) : "out of memory";
 
 	if (why) {
 		arrival_refuse(target, share, from, why);
@@ -247,17 +259,19 @@ static void listeners_undo(struct target *target)
 	}
 }
 
-/* Logs a zero_copy setting that this kernel does not support: here once per configuration, not for
+/* Logs a zero_copy setting that the transport cannot follow here: once per configuration, not for
  * each connection. */
 static void port_check_zero_copy(struct target *target, const struct port *port)
 {
-	if (port->zero_copy == ZERO_COPY_OFF ||
-	    reactor_can_send_zc(target_registry(target)->reactor))
+	const struct transport_ops *transport = port_transport(port);
+	const char *problem;
+
+	if (port->zero_copy == ZERO_COPY_OFF || !transport->zero_copy_problem)
 		return;
-	log_line(port->zero_copy == ZERO_COPY_ON ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "target",
-		 "port %u: this kernel cannot send without a copy (needs Linux 6.2): zero_copy is "
-		 "off",
-		 port->id);
+	problem = transport->zero_copy_problem(target_registry(target)->reactor);
+	if (problem)
+		log_line(port->zero_copy == ZERO_COPY_ON ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+			 "target", "port %u: %s: zero_copy is off", port->id, problem);
 }
 
 int ports_open(struct target *target, const struct snapshot *snapshot, char *error,

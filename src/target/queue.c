@@ -39,7 +39,6 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	queue->transport = transport;
 	queue->state = QUEUE_NEW;
 	queue->port_id = port_id;
-	queue->guard = local->target->guard;
 	queue->slot_count = 1;
 	queue->buf_share = &local->strangers;
 	list_init(&queue->free);
@@ -54,6 +53,16 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	atomic_fetch_add_explicit(&local->queue_count, 1, memory_order_relaxed);
 	queue_rebind(queue, local->snapshot);
 	return 0;
+}
+
+void queue_on_ready(struct queue *queue, bool moves_in_place)
+{
+	const struct transport_ops *transport = queue->transport;
+
+	CHECK(!moves_in_place ||
+	      (transport->cut_off && transport->take_back && transport->send_copy));
+	queue->moves_in_place = moves_in_place;
+	queue->in_place_guard = moves_in_place ? queue->local->target->guard : NULL;
 }
 
 struct slot *queue_slot(struct queue *queue, uint32_t index)

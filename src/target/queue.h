@@ -35,9 +35,10 @@ struct queue {
 	uint16_t port_id;
 	struct net_addr peer;
 	struct net_addr local_addr;
-	struct block_guard *guard; /* the target's; for memory media */
-	/* No data digests: data may be received into and sent from the memory of media directly. */
-	bool can_map_media;
+	/* Set by queue_on_ready. The guard is for the blocks of memory media that the transport
+	 * moves in place; NULL: one reactor has all of them. */
+	struct block_guard *in_place_guard;
+	bool moves_in_place;
 
 	/* Set by Connect. */
 	uint16_t qid;
@@ -106,6 +107,13 @@ struct queue {
  * -ENOMEM. */
 int queue_init(struct queue *queue, struct local *local, const struct transport_ops *transport,
 	       uint16_t port_id);
+/*
+ * Called by a transport before the first command. moves_in_place: the data of a command may be the
+ * memory of a medium (BUF_MAPPED). The transport then receives into that memory or sends from it,
+ * holds each block's granule of in_place_guard meanwhile, and has cut_off, take_back and send_copy
+ * for a configuration that changes during the transfer. Otherwise all data goes through buffers.
+ */
+void queue_on_ready(struct queue *queue, bool moves_in_place);
 struct slot *queue_slot(struct queue *queue, uint32_t index);
 /* Allocates slots for a queue of `size`. They come into use after the Connect response. 0 or
  * -ENOMEM. */

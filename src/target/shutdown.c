@@ -131,8 +131,8 @@ static void on_flush_grace_over(struct reactor_timer *timer)
 	struct shutdown *shutdown = container_of(timer, struct shutdown, flush_grace);
 
 	/* No peer: at the end of the target. */
-	log_error("target", "media were not flushed in time: what hosts wrote and did not flush "
-			    "may be lost if the power fails now");
+	log_error("target", "media were not flushed in time: unflushed writes may be lost if the "
+			    "power fails now");
 	shutdown->is_flush_over = true;
 	shutdown->is_walking = true;
 	for (unsigned i = 0; i < FLUSHES_MAX; i++) {

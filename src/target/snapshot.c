@@ -22,13 +22,13 @@ struct ns *ns_array_create(unsigned count)
 	return cache_line_alloc((count + 1) * sizeof(struct ns));
 }
 
-void ns_bind(struct ns *ns, struct ns_store *taken_store)
+void ns_bind(struct ns *ns, struct ns_backing *taken_backing)
 {
-	struct media *media = ns_store_media(taken_store);
+	struct media *media = ns_backing_media(taken_backing);
 
-	ns->store = taken_store;
+	ns->backing = taken_backing;
 	ns->media = media;
-	ns->locals = ns_live_locals(ns_store_live(taken_store));
+	ns->locals = ns_live_locals(ns_backing_live(taken_backing));
 	ns->mapped = media->ops->map ? media->ops->map(media, 0, media->size_bytes) : NULL;
 	ns->block_shift = (uint32_t)__builtin_ctz(media->block_bytes);
 	ns->block_count = media->size_bytes >> ns->block_shift;
@@ -71,7 +71,7 @@ struct snapshot *snapshot_create(void)
 static void subsystem_destroy(struct subsystem *subsystem)
 {
 	for (unsigned i = 0; i < subsystem->ns_count; i++)
-		ns_store_put(subsystem->namespaces[i].store);
+		ns_backing_put(subsystem->namespaces[i].backing);
 	subsystem_live_put(subsystem->live);
 	ana_index_destroy(subsystem->ana);
 	free(subsystem->namespaces);

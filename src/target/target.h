@@ -17,7 +17,7 @@
 #include "base/uuid.h"
 #include "media/media.h"
 #include "ns/keeper.h"
-#include "ns/ns_store.h"
+#include "ns/ns_backing.h"
 #include "reactor/reactor.h"
 #include "wire/identify.h"
 #include "wire/log_page.h"
@@ -38,8 +38,8 @@
  * configuration. */
 #define TARGET_NSID_MAX      16384 /* NN and MNAN */
 #define TARGET_ANA_GROUP_MAX 1025  /* ANAGRPMAX and NANAGRPID */
-/* For namespaces whose medium is lost, and held namespaces: inaccessible on every port. Documents
- * may use the groups below this one. */
+/* For namespaces whose medium is lost, and withheld namespaces: inaccessible on every port.
+ * Documents may use the groups below this one. */
 #define TARGET_ANA_GROUP_LOST   TARGET_ANA_GROUP_MAX
 #define TARGET_NS_LABEL_BYTES   256 /* feature 1Fh */
 #define TARGET_ANA_TRANSITION_S 10  /* ANATT: longest time that a group is in the Change state */
@@ -88,8 +88,8 @@ struct ns {
 	uint64_t block_count;
 	uint8_t *mapped;            /* the whole medium when it is in memory, else NULL */
 	struct ns_local *locals;    /* of the live state, one per reactor */
-	struct media *media;        /* owned by store */
-	struct ns_store *store;     /* holds a reference */
+	struct media *media;        /* owned by backing */
+	struct ns_backing *backing; /* holds a reference */
 	uint32_t ana_group;         /* from 1 */
 	bool is_read_only;          /* by configuration, by protection, or the medium is */
 	bool is_formatting;         /* Format NVM under way: no I/O */
@@ -102,7 +102,7 @@ struct ns {
 	/* Another process serves the same medium. Reservations and fused pairs are not offered,
 	 * because nothing is atomic between processes. */
 	bool is_clustered;
-	bool is_held;       /* set by control: no host may use the namespace here now */
+	bool is_withheld;   /* set by control: no host may use the namespace here now */
 	uint8_t pad_end[6]; /* so that each element of an array begins a cache line */
 	/* Set by the target: generation of the snapshot since which this NSID has had this block
 	 * size. */
@@ -115,9 +115,9 @@ struct ns {
 /* Allocates a zeroed array that begins a cache line. The caller frees it with free(). NULL when out
  * of memory. */
 struct ns *ns_array_create(unsigned count);
-/* Takes over the store and fills in the fields that follow from it. The caller fills in the
+/* Takes over the backing and fills in the fields that follow from it. The caller fills in the
  * rest. */
-void ns_bind(struct ns *ns, struct ns_store *taken_store);
+void ns_bind(struct ns *ns, struct ns_backing *taken_backing);
 
 /*
  * What a host may change of state that hosts share. Reading, writing and reservations need no
@@ -259,7 +259,7 @@ struct snapshot {
 /* An empty snapshot with default limits. NULL when out of memory. */
 struct snapshot *snapshot_create(void);
 /* For snapshots never applied. Frees the snapshot and everything it owns, and drops its references
- * to stores. */
+ * to backings. */
 void snapshot_destroy(struct snapshot *snapshot);
 const struct subsystem *snapshot_find_subsystem(const struct snapshot *snapshot, const char *nqn);
 const struct port *snapshot_find_port(const struct snapshot *snapshot, uint16_t port_id);

@@ -64,8 +64,8 @@ enum data_sent {
 };
 
 struct transport_ops {
-	const char *name;
-	enum discovery_transport trtype; /* for logs */
+	const char *name;                /* as in the configuration */
+	enum discovery_transport trtype; /* in logs; identifies the transport */
 	size_t listener_bytes;           /* size of the transport's listener */
 	/* Size of the transport's slot, which begins with a struct slot. */
 	size_t slot_bytes;
@@ -74,6 +74,9 @@ struct transport_ops {
 	int (*listen)(struct listener *listener);
 	/* Stops listening. listener_on_closed is called later, never from inside this call. */
 	void (*unlisten)(struct listener *listener);
+	/* Why payload cannot be sent without a copy here, for the log; NULL: it can. The function
+	 * may be NULL too. */
+	const char *(*zero_copy_problem)(const struct reactor *reactor);
 	/* Ends an incoming connection that gets no queue: TCP resets the connection. Any
 	 * reactor. */
 	void (*refuse)(union incoming incoming);
@@ -83,7 +86,8 @@ struct transport_ops {
 	/* Brings slot->data_bytes from the host into slot->data, then calls slot_data_arrived. */
 	void (*fetch)(struct slot *slot);
 	/* Discards the data that has not arrived yet when it arrives: slot->data may be reused. The
-	 * command continues as if its data had arrived. */
+	 * command continues as if its data had arrived. cut_off, take_back and send_copy may be
+	 * NULL in a transport whose queues never move data in place (queue_on_ready). */
 	void (*cut_off)(struct slot *slot);
 	/* Sends the data of a successful DATA_TO_HOST and the completion, then calls
 	 * slot_release. */
@@ -118,5 +122,7 @@ void listener_on_closed(struct listener *listener);
 
 /* The transport of the port: its own, or TCP. */
 const struct transport_ops *port_transport(const struct port *port);
+/* A transport of this build. NULL: this build does not have it. */
+const struct transport_ops *transport_of(enum discovery_transport trtype);
 
 #endif

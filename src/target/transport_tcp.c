@@ -77,7 +77,9 @@ static void on_ready(struct tcp_conn *conn)
 {
 	struct tcp_queue *tq = container_of(conn, struct tcp_queue, conn);
 
-	tq->queue.can_map_media = !conn->rx_state.has_data_digest;
+	/* A data digest is computed before the data is sent, and checked after it has arrived: the
+	 * data must not change meanwhile, so it is never a medium's memory. */
+	queue_on_ready(&tq->queue, !conn->rx_state.has_data_digest);
 }
 
 static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu *pdu,
@@ -109,7 +111,7 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 	if (pdu->data_bytes > 0)
 		sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
 	if (slot_is_mapped(slot))
-		sink->guard = slot->queue->guard;
+		sink->guard = slot->queue->in_place_guard;
 	return PDU_OK;
 }
 
@@ -159,7 +161,8 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 		return error;
 	sink->granule_bytes = 1;
 	if (gather_aside(ts, pdu) != 0) {
-		tcp_conn_abort(&tq->conn, -ENOMEM, "no memory for data that ends inside a block");
+		tcp_conn_abort(&tq->conn, -ENOMEM,
+			       "out of memory for data that ends inside a block");
 		return PDU_OK;
 	}
 	if (slot->is_abort_requested || slot->is_cut_off)
@@ -170,7 +173,7 @@ static struct pdu_error on_data_header(struct tcp_queue *tq, const struct pdu *p
 	}
 	if (slot_is_mapped(slot)) {
 		sink->granule_bytes = 1u << slot->ns->block_shift;
-		sink->guard = slot->queue->guard;
+		sink->guard = slot->queue->in_place_guard;
 	}
 	sink->dest = slot->data.addr + pdu->u.data.offset;
 	return PDU_OK;
@@ -248,8 +251,8 @@ static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool i
 	ts->transfer.is_open = false;
 	data_owed_less(tq);
 	if (ts->aside && !slot->is_abort_requested)
-		block_guard_copy_in(slot->queue->guard, slot->data.addr + ts->aside_from, ts->aside,
-				    ts->transfer.end_offset - ts->aside_from);
+		block_guard_copy_in(slot->queue->in_place_guard, slot->data.addr + ts->aside_from,
+				    ts->aside, ts->transfer.end_offset - ts->aside_from);
 	aside_free(ts);
 	slot_data_arrived(slot, !ts->is_data_bad);
 }
@@ -415,7 +418,7 @@ static void on_owed_timer(struct reactor_timer *timer)
 			continue;
 		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
 			    net_addr_format(&tq->queue.peer, peer));
-		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "data asked for did not come in time");
+		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "requested data did not arrive in time");
 		return;
 	}
 	owed_timer_arm(tq);
@@ -495,7 +498,7 @@ static void send_data(struct tcp_queue *tq, struct tcp_slot *ts, bool is_success
 	ts->data_tx.iov_count = 1;
 	ts->data_tx.shared_block_bytes =
 		slot_is_mapped(&ts->slot) ? 1u << ts->slot.ns->block_shift : 0;
-	ts->data_tx.guard = slot_is_mapped(&ts->slot) ? ts->slot.queue->guard : NULL;
+	ts->data_tx.guard = slot_is_mapped(&ts->slot) ? ts->slot.queue->in_place_guard : NULL;
 	ts->data_tx.done = data_sent;
 	tcp_send_c2h_data(&tq->conn, &ts->data_tx, &args);
 }
@@ -563,9 +566,8 @@ static void tcp_send_copy(struct slot *slot, struct buf copy)
 	struct tcp_queue *tq = tcp_queue_of(slot->queue);
 
 	if (copy.kind == BUF_NONE) {
-		tcp_conn_abort(
-			&tq->conn, -ENOBUFS,
-			"no buffer for the rest of data that its host may not read any more");
+		tcp_conn_abort(&tq->conn, -ENOBUFS,
+			       "no buffer to replace data that the host may no longer read");
 		return;
 	}
 	ts->iov.iov_base = copy.addr;
@@ -667,6 +669,13 @@ static void tcp_unlisten(struct listener *listener)
 			       on_unlistened);
 }
 
+static const char *tcp_zero_copy_problem(const struct reactor *reactor)
+{
+	return reactor_can_send_zc(reactor)
+		       ? NULL
+		       : "this kernel cannot send without a copy (needs Linux 6.2)";
+}
+
 static void tcp_refuse(union incoming incoming)
 {
 	reactor_refuse_fd(incoming.fd);
@@ -706,6 +715,7 @@ const struct transport_ops transport_tcp = {
 	.slot_bytes = sizeof(struct tcp_slot),
 	.listen = tcp_listen,
 	.unlisten = tcp_unlisten,
+	.zero_copy_problem = tcp_zero_copy_problem,
 	.refuse = tcp_refuse,
 	.accept = tcp_accept,
 	.fetch = tcp_fetch,

@@ -149,7 +149,7 @@ void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error)
 		    error.fei, error.what ? error.what : "");
 	conn->term_buf = malloc(NVME_TCP_TERM_HDR_BYTES + NVME_TCP_TERM_DATA_MAX_BYTES);
 	if (!conn->term_buf) {
-		tcp_conn_abort(conn, -ENOMEM, "no memory for a TermReq");
+		tcp_conn_abort(conn, -ENOMEM, "out of memory for a TermReq");
 		return;
 	}
 	conn->term_bytes = pdu_encode_term(conn->term_buf, conn->config.role, error, conn->raw,
@@ -183,7 +183,7 @@ static void conn_deadline(struct reactor_timer *timer)
 		break;
 	case TCP_CONN_HANDSHAKE:
 		snprintf(conn->why_text, sizeof(conn->why_text),
-			 "no end of the %s handshake in time", conn->config.records->name);
+			 "the %s handshake did not end in time", conn->config.records->name);
 		tcp_conn_abort(conn, -ETIMEDOUT, conn->why_text);
 		break;
 	case TCP_CONN_IC:

@@ -305,7 +305,7 @@ static void rx_keep_tail(struct tcp_conn *conn, const uint8_t *tail, size_t len_
 	conn->carry_bytes = 0;
 	conn->spill = malloc(len_bytes);
 	if (!conn->spill) {
-		tcp_conn_abort(conn, -ENOMEM, "no memory for what arrived behind a pause");
+		tcp_conn_abort(conn, -ENOMEM, "out of memory for data received during a pause");
 		return;
 	}
 	memcpy(conn->spill, tail, len_bytes);

@@ -351,14 +351,14 @@ static bool tx_send_once(struct tcp_conn *conn, struct gather *gather, size_t *t
 		conn->is_tx_blocked = !tx_is_idle(conn);
 	tcp_tx_call_done(&finished, 0);
 	if (error)
-		tcp_conn_abort(conn, error, "no memory for a copy of shared payload");
+		tcp_conn_abort(conn, error, "out of memory for a copy of shared payload");
 	return !conn->is_tx_blocked && !conn->is_sock_closing;
 }
 
 static void tx_stalled(struct reactor_timer *timer)
 {
 	struct tcp_conn *conn = container_of(timer, struct tcp_conn, send_stall);
-	const char *why = "the peer does not read what is sent to it";
+	const char *why = "the peer does not read sent data";
 	char peer[NET_ADDR_TEXT_BYTES];
 
 	log_limited(LOG_LEVEL_WARN, "tcp", "%s: %s, closing", net_addr_format(&conn->peer, peer),
@@ -558,7 +558,7 @@ static __attribute__((noinline)) void tx_queue_with_digest(struct tcp_conn *conn
 	if (tx_add_digest(tx) < 0) {
 		list_push_back(&conn->tx_dropped, &tx->node);
 		reactor_defer(conn->reactor, &conn->dropper);
-		tcp_conn_abort(conn, -ENOMEM, "no memory for a copy of shared payload");
+		tcp_conn_abort(conn, -ENOMEM, "out of memory for a copy of shared payload");
 		return;
 	}
 	tcp_tx_queue(conn, tx);

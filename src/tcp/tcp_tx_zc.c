@@ -187,7 +187,7 @@ static void zc_judge(struct tcp_conn *conn, bool was_copied)
 	conn->stats.zc_copied += was_copied;
 	zc->copied_in_a_row = was_copied ? zc->copied_in_a_row + 1 : 0;
 	if (!conn->config.is_zero_copy_forced && zc->copied_in_a_row >= TCP_ZC_COPIED_MAX)
-		zc_switch_off(conn, "the kernel copies all the same");
+		zc_switch_off(conn, "the kernel copies the data anyway");
 }
 
 static void zc_on_released(struct reactor_send *send, bool was_copied)

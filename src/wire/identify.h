@@ -200,7 +200,7 @@ struct nvm_ctrl_limits {
 	uint32_t dsm_ranges_max;          /* DMRL; 0: none */
 	uint64_t dsm_blocks_max;          /* DMSL */
 	uint32_t dsm_range_blocks_max;    /* DMRSL */
-	bool tells_allocated;             /* AOCS bit 0: Get LBA Status supports ATYPE 02h */
+	bool reports_allocated;           /* AOCS bit 0: Get LBA Status supports ATYPE 02h */
 	uint32_t version;                 /* VER, of the NVM Command Set Specification */
 };
 

@@ -105,7 +105,7 @@ void identify_nvm_ctrl_encode(const struct nvm_ctrl_limits *limits, uint8_t page
 	page[ID_NVM_CTRL_DMRL] = limits->dsm_ranges_max > 255 ? 0 : (uint8_t)limits->dsm_ranges_max;
 	field_put32(page, ID_NVM_CTRL_DMRSL, limits->dsm_range_blocks_max);
 	field_put64(page, ID_NVM_CTRL_DMSL, limits->dsm_blocks_max);
-	field_put16(page, ID_NVM_CTRL_AOCS, limits->tells_allocated ? AOCS_ALLOCATED : 0);
+	field_put16(page, ID_NVM_CTRL_AOCS, limits->reports_allocated ? AOCS_ALLOCATED : 0);
 	field_put32(page, ID_NVM_CTRL_VER, limits->version);
 }
 
@@ -119,7 +119,7 @@ void identify_nvm_ctrl_decode(const uint8_t page[NVME_PAGE_BYTES],
 		.dsm_ranges_max = page[ID_NVM_CTRL_DMRL],
 		.dsm_range_blocks_max = field_get32(page, ID_NVM_CTRL_DMRSL),
 		.dsm_blocks_max = field_get64(page, ID_NVM_CTRL_DMSL),
-		.tells_allocated = (field_get16(page, ID_NVM_CTRL_AOCS) & AOCS_ALLOCATED) != 0,
+		.reports_allocated = (field_get16(page, ID_NVM_CTRL_AOCS) & AOCS_ALLOCATED) != 0,
 		.version = field_get32(page, ID_NVM_CTRL_VER),
 	};
 }

@@ -105,13 +105,13 @@ static struct pdu_error check_flags(uint8_t flags, const struct pdu_rules *rules
 				    const struct pdu_state *state, bool has_data)
 {
 	if ((flags & FLAGS_DEFINED & ~rules->flags) != 0)
-		return bad_field(FIELD_FLAGS, "flag that the PDU type does not have");
+		return bad_field(FIELD_FLAGS, "flag that is not defined for the PDU type");
 	if (!rules->has_digests)
 		return PDU_OK;
 	if (((flags & NVME_TCP_FLAG_HDGST) != 0) != state->has_header_digest)
-		return bad_field(FIELD_FLAGS, "header digest flag against the agreement");
+		return bad_field(FIELD_FLAGS, "header digest flag differs from ICReq and ICResp");
 	if (((flags & NVME_TCP_FLAG_DDGST) != 0) != (has_data && state->has_data_digest))
-		return bad_field(FIELD_FLAGS, "data digest flag against the agreement");
+		return bad_field(FIELD_FLAGS, "data digest flag differs from ICReq and ICResp");
 	if ((flags & NVME_TCP_FLAG_SUCCESS) != 0 && (flags & NVME_TCP_FLAG_LAST_PDU) == 0)
 		return bad_field(FIELD_FLAGS, "success before the last data");
 	return PDU_OK;

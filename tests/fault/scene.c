@@ -214,14 +214,14 @@ int scene_target_create(struct scene *scene)
 	return res;
 }
 
-static int store_open(struct scene *scene, unsigned index)
+static int backing_open(struct scene *scene, unsigned index)
 {
 	struct media_error error;
 	struct media *media;
 	char inner[128], spec[384];
 	int res;
 
-	if (scene->stores[index])
+	if (scene->backings[index])
 		return 0;
 	/* The second namespace is slow, so that connections end while commands run, and slower
 	 * still at zeroing, so that a command is left to abort. */
@@ -239,7 +239,7 @@ static int store_open(struct scene *scene, unsigned index)
 	res = media_open(spec, &media, &error);
 	if (res != 0)
 		return res;
-	res = ns_store_create(media, 2, &scene->stores[index]);
+	res = ns_backing_create(media, 2, &scene->backings[index]);
 	if (res != 0)
 		media_close(media);
 	return res;
@@ -265,7 +265,7 @@ static struct subsystem *subsystem_make(struct scene *scene, unsigned ns_count)
 			.nguid = {(uint8_t)(i + 1)},
 			.ana_group = 1,
 		};
-		ns_bind(&subsystem->namespaces[i], ns_store_get(scene->stores[i]));
+		ns_bind(&subsystem->namespaces[i], ns_backing_get(scene->backings[i]));
 	}
 	return subsystem;
 }
@@ -277,7 +277,7 @@ static struct snapshot *snapshot_make(struct scene *scene, unsigned ns_count)
 	struct port *port;
 
 	for (unsigned i = 0; i < ns_count; i++)
-		if (store_open(scene, i) != 0)
+		if (backing_open(scene, i) != 0)
 			return NULL;
 	if (!scene->live && subsystem_live_create(&scene->live) != 0)
 		return NULL;
@@ -423,7 +423,7 @@ int scene_connect(struct scene *scene, unsigned io_queues)
 {
 	static const struct host_callbacks callbacks = {on_connected, on_lost, on_event};
 	struct host_config config = {
-		.addr = scene->addr,
+		.addr.net = scene->addr,
 		.host_nqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001",
 		.host_id = {{1}},
 		.io_queues = io_queues,
@@ -540,8 +540,8 @@ unsigned scene_play(const struct scene_options *options, const char *label,
 				    sim_leaks(scene->sim) == 0);
 	sim_enter(scene->control);
 	for (unsigned i = 0; i < SCENE_NS_COUNT; i++)
-		if (scene->stores[i])
-			ns_store_put(scene->stores[i]);
+		if (scene->backings[i])
+			ns_backing_put(scene->backings[i]);
 	if (scene->live)
 		subsystem_live_put(scene->live);
 	sim_leave(scene->control);

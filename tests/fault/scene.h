@@ -87,7 +87,7 @@ struct scene {
 	struct reactor *client;
 	struct target *target;
 	struct net_addr addr;
-	struct ns_store *stores[SCENE_NS_COUNT];
+	struct ns_backing *backings[SCENE_NS_COUNT];
 	bool is_applying;
 	int apply_result;
 	bool is_shut_down;

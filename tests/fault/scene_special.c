@@ -10,9 +10,9 @@
 
 #include "ns/reservation.h"
 #include "wire/copy.h"
-#include "wire/event_log.h"
 #include "wire/io_cmd.h"
 #include "wire/ns_manage.h"
+#include "wire/persistent_event.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static bool fill_no_persistence(struct scene_cmd *cmd)
 
 static void expect_held(struct scene *scene, enum reservation_type type, bool is_kept)
 {
-	const struct reservation *truth = ns_live_reservation(ns_store_live(scene->stores[0]));
+	const struct reservation *truth = ns_live_reservation(ns_backing_live(scene->backings[0]));
 
 	SCENE_EXPECT(scene, truth && truth->type == type && truth->count == 1);
 	SCENE_EXPECT(scene, (scene->kept_bytes > 0) == is_kept);

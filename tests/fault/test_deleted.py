@@ -22,8 +22,8 @@ NQN = store_world.DEFAULT_NQN
 SUB = '/v1/subsystems/' + quoted(NQN)
 BLOCK = 4096
 DELETED = 'was deleted, or replaced by another'
-ANOTHER = 'another file than the one that was served last'
-GONE = 'deleted, moved or replaced while it is in use'
+ANOTHER = 'not the one that was served last under this name'
+GONE = 'deleted, moved or replaced while in use'
 
 
 def problems(world, severity):
@@ -69,7 +69,7 @@ def deleted_image(t, what, do):
             t.ok(status == 409 and 'weft copy' in str(answer), what + ': %s is refused, with the remedy' % action,
                  why='%s %s' % (status, answer))
         world.stop()
-        t.ok('what was written to it is gone' in world.log(), what + ': the end says that the data are gone',
+        t.ok('its data are lost' in world.log(), what + ': the end says that the data are lost',
              why=world.log())
         if started(t, world, what + ', again'):
             texts = problems(world, 'error')

@@ -56,7 +56,7 @@ static void lose_with_a_write(uint64_t block, uint64_t value)
 	for (unsigned i = 0; i < mpath_path_count(world.mpath) && !mop.is_done; i++) {
 		info = mworld_info(&world, i);
 		if (info.in_flight > 0) {
-			sim_net_cut(world.sim, &info.addr);
+			sim_net_cut(world.sim, &info.addr.net);
 			break;
 		}
 	}
@@ -71,14 +71,14 @@ static void paths_change(void)
 	int res;
 
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	write_expect(2, 20);
 	mworld_run_ms(&world, 100);
 	sim_enter(world.reactor);
-	res = mpath_add_path(world.mpath, &world.addrs[0]);
+	res = mpath_add_path(world.mpath, &world.path_addrs[0]);
 	if (res == -ENOMEM)
-		res = mpath_add_path(world.mpath, &world.addrs[0]);
+		res = mpath_add_path(world.mpath, &world.path_addrs[0]);
 	EXPECT_EQ(0, res);
 	sim_leave(world.reactor);
 	EXPECT(mworld_until_live(&world, 2, 60000));

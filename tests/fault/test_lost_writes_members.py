@@ -33,7 +33,7 @@ def kill(world, name):
 
 def is_told(world):
     """Member b has logged the failed flush of member a."""
-    return target.poll(lambda: 'member a could not flush it' in world['b'].log())
+    return target.poll(lambda: 'member a could not flush the namespace' in world['b'].log())
 
 
 def killed(t, world, disk):

@@ -58,7 +58,7 @@ def full_by_shim(t):
         refused(t, world, ['weft.db', 'full'], 'a full disk')
         for name in ('a full disk', 'a full disk, once more'):
             status, text = health(world)
-            t.ok(status == 503 and 'nothing can be kept' in text and 'free some space' in text, name + ': health says so',
+            t.ok(status == 503 and 'nothing can be saved' in text and 'free some space' in text, name + ': health says so',
                  why=text)
         os.unlink(world.full_path)
         t.eq(health(world), (200, ''), 'a full disk: health is green once there is room')
@@ -135,7 +135,7 @@ def second_commit_fails(t):
     world = World()
     protect = ('PATCH', '/v1/subsystems/%s/namespaces/1' % store_world.quoted(store_world.DEFAULT_NQN),
                {'write_protect': 'permanent'})
-    words = 'could not be saved; the next change tries again'
+    words = 'cannot save permanent write protection'
     try:
         world.start()
         for writes in range(200):

@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "wire/copy.h"
 #include "wire/ctrl_reset.h"
-#include "wire/event_log.h"
 #include "wire/feature.h"
 #include "wire/io_cmd.h"
 #include "wire/ns_manage.h"
+#include "wire/persistent_event.h"
 #include "wire/reservation.h"
 
 #include <string.h>

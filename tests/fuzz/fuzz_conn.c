@@ -71,7 +71,7 @@ struct fuzz {
 	struct reactor *host;
 	struct net_addr addr;
 	struct target *target;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct peer peers[CONNS];
 	struct ear ears[CONNS];
 	unsigned now; /* connection that the steps use */
@@ -118,7 +118,7 @@ static struct snapshot *snapshot_build(struct fuzz *fuzz)
 		.is_read_only = fuzz->is_read_only,
 		.ana_group = 1,
 	};
-	ns_bind(&subsystem->namespaces[0], ns_store_get(fuzz->store));
+	ns_bind(&subsystem->namespaces[0], ns_backing_get(fuzz->backing));
 	snapshot->port_count = 1;
 	snapshot->ports = made(sizeof(*snapshot->ports));
 	snapshot->ports[0].id = 1;
@@ -180,7 +180,7 @@ static void target_start(struct fuzz *fuzz)
 	struct media *media;
 
 	CHECK(media_open(spec, &media, &error) == 0);
-	CHECK(ns_store_create(media, config.reactor_count, &fuzz->store) == 0);
+	CHECK(ns_backing_create(media, config.reactor_count, &fuzz->backing) == 0);
 	sim_enter(fuzz->control);
 	CHECK(target_create(&config, &fuzz->target) == 0);
 	sim_leave(fuzz->control);
@@ -646,7 +646,7 @@ static void fuzz_finish(struct fuzz *fuzz)
 	sim_run_until(fuzz->sim, sim_now(fuzz->sim) + 15 * NS_PER_S);
 	sim_enter(fuzz->control);
 	target_destroy(fuzz->target);
-	ns_store_put(fuzz->store);
+	ns_backing_put(fuzz->backing);
 	sim_leave(fuzz->control);
 	CHECK(sim_leaks(fuzz->sim) == 0);
 }

@@ -499,7 +499,7 @@ static void host_start(struct fuzz *fuzz, unsigned switches)
 	struct host_callbacks callbacks = {
 		.connected = on_connected, .lost = on_lost, .event = on_event};
 	struct host_config config = {
-		.addr = fuzz->listener.addr,
+		.addr.net = fuzz->listener.addr,
 		.io_queues = 2,
 		.io_queue_size = 8,
 		.kato_ms = switches & 4 ? 500 : 0,

@@ -454,7 +454,7 @@ static void run_ms(uint64_t ms)
 
 static void host_step(enum step step)
 {
-	const struct net_addr *addr = &personas[script.left & 1].fake->listener.addr;
+	const struct host_addr addr = {.net = personas[script.left & 1].fake->listener.addr};
 
 	sim_enter(reactor);
 	if (step == STEP_READ || step == STEP_WRITE || step == STEP_FUSED)
@@ -462,9 +462,9 @@ static void host_step(enum step step)
 	else if (step == STEP_ADMIN)
 		admin_submit();
 	else if (step == STEP_REMOVE_PATH)
-		(void)mpath_remove_path(mpath, addr);
+		(void)mpath_remove_path(mpath, &addr);
 	else if (step == STEP_ADD_PATH)
-		(void)mpath_add_path(mpath, addr);
+		(void)mpath_add_path(mpath, &addr);
 	look_around();
 	sim_leave(reactor);
 }
@@ -521,7 +521,7 @@ static void world_start(uint8_t switches)
 			     .quiesce_ms = 300,
 			     .reset_ms = 400},
 	};
-	struct net_addr addrs[PATHS];
+	struct host_addr addrs[PATHS];
 
 	sim = sim_create(switches, &options);
 	CHECK(reactor_create(&reactor_config, &reactor) == 0);
@@ -536,7 +536,7 @@ static void world_start(uint8_t switches)
 		personas[i].fake->script = play;
 		/* With this switch the paths lead to two subsystems: one path is refused. */
 		personas[i].fake->cntlid = (uint16_t)(FAKE_CNTLID + (switches & 128 ? 0 : i));
-		addrs[i] = personas[i].fake->listener.addr;
+		addrs[i] = (struct host_addr){.net = personas[i].fake->listener.addr};
 	}
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), NQN);
 	text_copy(config.host_nqn, sizeof(config.host_nqn), "nqn.2026-11.io.weft:fuzz");

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "wire/copy.h"
 #include "wire/ctrl_reset.h"
-#include "wire/event_log.h"
 #include "wire/fabrics.h"
 #include "wire/feature.h"
 #include "wire/identify.h"
@@ -18,6 +17,7 @@
 #include "wire/nqn.h"
 #include "wire/ns_manage.h"
 #include "wire/pdu.h"
+#include "wire/persistent_event.h"
 #include "wire/sgl.h"
 #include "wire/status.h"
 

@@ -596,7 +596,7 @@ def replaced(t, tgt):
             t.eq(c.ask(nbd.WRITE, 0, data=b'\x5a' * MIB)[0], 0, 'the namespace that was attached is written')
             replace_ns(t, tgt, 8, 'mem:8M,block=%d' % block)
             what = 'replaced by one with blocks of %d bytes' % block
-            told = 'namespace 8 was replaced by another one; run weft attach again to use that'
+            told = 'namespace 8 was replaced by another namespace; run weft attach again to use the new one'
             t.ok(target.poll(lambda: told in disk.errors()), what + ': it is told', why=disk.errors())
             said = set()
             try:
@@ -720,7 +720,7 @@ def refusals(t, tgt):
     disk = Attach([tgt.port], 1, socket_path=path)
     t.ok('Connect with' in disk.out, 'a socket that nobody answers is replaced', why=disk.errors())
     code, out = command(*base, '--nsid', '1', '--nbd', path)
-    t.ok(code == 1 and 'another process answers' in out, 'one that somebody answers is not', why=out)
+    t.ok(code == 1 and 'another process listens' in out, 'one with a listener is not', why=out)
     disk.finish(t, 'replaced')
     with open(path, 'w'):
         pass

@@ -128,7 +128,7 @@ def replaced(t, tgt):
     small = ['--rw=write', '--bs=4k', '--size=64k', '--buffer_pattern=0x77']
     second = [word for word in command(tgt, *small, nsid=5)[3:] if not word.startswith(('--output', '--eta'))]
     done, report = fio(tgt, *small, '--exec_prerun=' + script, *second, '--stonewall')
-    said = 'namespace 5 is another one than when the job was set up'
+    said = 'namespace 5 was replaced since the job was set up'
     t.ok(done.returncode not in (0, 124) and said in done.stderr + done.stdout, 'a namespace replaced before the job: is said',
          why=(done.returncode, done.stderr, done.stdout[-500:]))
     with open(os.path.join(tgt.folder, 'job.prerun.txt')) as file:

@@ -251,13 +251,13 @@ static void knows_that_a_namespace_has_gone(void)
 	ns = world_ns(subsystem, NS_LEAVING);
 	EXPECT_EQ(0, weft_read(ns, bytes, 0, 1));
 	world_ask("remove namespace");
-	for (int i = 0; i < 2000 && !has_said("namespace 6 has gone"); i++)
+	for (int i = 0; i < 2000 && !has_said("namespace 6 was removed"); i++)
 		usleep(10000); /* poll with a deadline */
-	EXPECT(has_said("reactor 0: namespace 6 has gone"));
-	for (int i = 0; i < 2000 && !has_said("reactor 1: namespace 6 has gone"); i++)
+	EXPECT(has_said("reactor 0: namespace 6 was removed"));
+	for (int i = 0; i < 2000 && !has_said("reactor 1: namespace 6 was removed"); i++)
 		usleep(10000); /* poll with a deadline */
 	/* Each reactor logs its own event once. */
-	EXPECT_EQ(1, logged_count("reactor 0: namespace 6 has gone"));
+	EXPECT_EQ(1, logged_count("reactor 0: namespace 6 was removed"));
 	EXPECT_EQ(2, logged_count("namespace 6 "));
 	EXPECT_EQ(-ENXIO, weft_read(ns, bytes, 0, 1));
 	EXPECT_EQ(-ENOENT, weft_ns_open(subsystem, NS_LEAVING, &none, NULL));

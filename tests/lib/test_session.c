@@ -85,7 +85,7 @@ static void its_thread_takes_no_signals(void)
 	struct host_config config = {.subsystem_nqn = "nqn.2026-11.io.weft:x",
 				     .host_nqn = "nqn.2026-11.io.weft:host",
 				     .connect_timeout_ms = 5000};
-	int fd = silent_listener(&config.addr);
+	int fd = silent_listener(&config.addr.net);
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	unsigned count, open_threads = 0;
 	uint64_t blocked[8];

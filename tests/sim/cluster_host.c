@@ -20,7 +20,7 @@
  */
 
 /* The known paths. In some seeds only the first one is known until discovery finds others. */
-static unsigned addrs_of(struct cluster_mpath *cmpath, struct net_addr *addrs)
+static unsigned addrs_of(struct cluster_mpath *cmpath, struct host_addr *addrs)
 {
 	const struct cluster *world = cmpath->host->world;
 	unsigned count = 0;
@@ -30,7 +30,8 @@ static unsigned addrs_of(struct cluster_mpath *cmpath, struct net_addr *addrs)
 		     cluster_node_has(world, i, cmpath->sub) && p < world->nodes[i].port_count;
 		     p++) {
 			if (cmpath->known_ports[i] >> p & 1)
-				addrs[count++] = world->nodes[i].addrs[p];
+				addrs[count++] =
+					(struct host_addr){.net = world->nodes[i].addrs[p]};
 		}
 	}
 	return count;
@@ -103,7 +104,7 @@ static void mpath_start(struct cluster_mpath *cmpath)
 	static const struct mpath_callbacks callbacks = {
 		.ready = on_ready, .ns_changed = on_ns_changed, .path_changed = on_path_changed};
 	struct cluster_host *host = cmpath->host;
-	struct net_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
+	struct host_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
 	unsigned count;
 	int res;
 
@@ -121,7 +122,7 @@ static void mpath_start(struct cluster_mpath *cmpath)
 
 static void paths_add_all(struct cluster_mpath *cmpath)
 {
-	struct net_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
+	struct host_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
 	unsigned count = addrs_of(cmpath, addrs);
 
 	for (unsigned i = 0; i < count; i++) {
@@ -137,9 +138,9 @@ static void on_paths_timer(struct reactor_timer *timer)
 	struct cluster_host *host = container_of(timer, struct cluster_host, paths_timer);
 	struct cluster *world = host->world;
 	struct cluster_mpath *cmpath = &host->mpaths[prng_below(&world->prng, world->sub_count)];
-	struct net_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
+	struct host_addr addrs[CLUSTER_NODES_MAX * CLUSTER_PORTS_MAX];
 	unsigned count = addrs_of(cmpath, addrs);
-	const struct net_addr *addr = &addrs[prng_below(&world->prng, count)];
+	const struct host_addr *addr = &addrs[prng_below(&world->prng, count)];
 
 	if (world->is_healed || host->is_leaving)
 		return;
@@ -386,7 +387,7 @@ static bool path_is_well(struct cluster_mpath *cmpath, const struct net_addr *ad
 
 	for (unsigned i = 0; i < mpath_path_count(cmpath->mpath); i++) {
 		mpath_path_info(cmpath->mpath, i, &info);
-		if (memcmp(&info.addr, addr, sizeof(*addr)) != 0)
+		if (memcmp(&info.addr.net, addr, sizeof(*addr)) != 0)
 			continue;
 		snprintf(why, 200, "path %s is not live: %.120s", net_addr_format(addr, text),
 			 info.last_error);

@@ -87,7 +87,7 @@ static bool has_served(const struct cluster *world, const struct cluster_node *n
 
 	for (unsigned i = 0; subsystem != NULL && i < subsystem->ns_count; i++) {
 		if (subsystem->namespaces[i].nsid == world->subs[0].disks[0]->nsid)
-			return !subsystem->namespaces[i].is_held;
+			return !subsystem->namespaces[i].is_withheld;
 	}
 	return false;
 }

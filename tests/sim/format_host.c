@@ -491,7 +491,7 @@ static void on_retry(struct reactor_timer *timer)
 	struct fhost *host = container_of(timer, struct fhost, retry);
 	const struct host_callbacks callbacks = {.connected = on_connected, .lost = on_lost};
 	struct host_config config = {
-		.addr = host->world->addr,
+		.addr.net = host->world->addr,
 		.io_queues = 1,
 		.io_queue_size = 16,
 		.kato_ms = 1000,

@@ -91,7 +91,7 @@ bool format_is_registered(struct fworld *world, uint32_t nsid, const struct uuid
 	const struct ns *ns = ns_served(world, nsid);
 
 	return ns &&
-	       reservation_find(ns_live_reservation(ns_store_live(ns->store)), host_id) != NULL;
+	       reservation_find(ns_live_reservation(ns_backing_live(ns->backing)), host_id) != NULL;
 }
 
 /* ---- the operator -----------------------------------------------------------------------------

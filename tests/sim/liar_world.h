@@ -325,10 +325,10 @@ static void world_connect(void)
 {
 	static const struct mpath_callbacks callbacks = {.ready = on_ready,
 							 .path_changed = on_path_changed};
-	struct net_addr addrs[PATHS];
+	struct host_addr addrs[PATHS];
 
 	for (unsigned i = 0; i < PATHS; i++)
-		addrs[i] = personas[i].fake->listener.addr;
+		addrs[i] = (struct host_addr){.net = personas[i].fake->listener.addr};
 	sim_enter(reactor);
 	CHECK(mpath_open(reactor, &config, addrs, PATHS, &callbacks, NULL, &mpath) == 0);
 	sim_leave(reactor);

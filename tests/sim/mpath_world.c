@@ -34,7 +34,7 @@ static void crowd_build(struct mworld *world, struct subsystem *subsystem, unsig
 		struct ns *ns = &subsystem->namespaces[subsystem->ns_count++];
 
 		*ns = (struct ns){.nsid = MWORLD_NS + 1 + i, .ana_group = 1};
-		ns_bind(ns, ns_store_get(world->ns[MWORLD_NS - 1].stores[target]));
+		ns_bind(ns, ns_backing_get(world->ns[MWORLD_NS - 1].backings[target]));
 		snprintf(name, sizeof(name), "crowd %u", i);
 		uuid_from_name(name, &ns->uuid);
 	}
@@ -78,7 +78,7 @@ static struct subsystem *subsystem_build(struct mworld *world, unsigned target)
 		*ns = (struct ns){.nsid = i + 1,
 				  .ana_group =
 					  world->ns[i].ana_group ? world->ns[i].ana_group : i + 1};
-		ns_bind(ns, ns_store_get(world->ns[i].stores[target]));
+		ns_bind(ns, ns_backing_get(world->ns[i].backings[target]));
 		mworld_uuid(world, i, target, life_of(world, i, target), &ns->uuid);
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
@@ -178,15 +178,15 @@ static void second_probe_set(struct mworld *world, struct probe *probe, unsigned
 
 void mworld_grow(struct mworld *world, unsigned ns)
 {
-	struct ns_store **store = &world->ns[ns].stores[0];
+	struct ns_backing **backing = &world->ns[ns].backings[0];
 	struct probe *old = world->ns[ns].probe;
 	struct probe *probe = probe_open(world, old->block_count * 2);
-	struct ns_store *grown;
+	struct ns_backing *grown;
 
 	memcpy(probe->blocks, old->blocks, old->block_count * MWORLD_BLOCK_BYTES);
-	CHECK(ns_store_create_for(&probe->media, ns_store_live(*store), &grown) == 0);
-	ns_store_put(*store);
-	*store = grown;
+	CHECK(ns_backing_create_for(&probe->media, ns_backing_live(*backing), &grown) == 0);
+	ns_backing_put(*backing);
+	*backing = grown;
 	world->ns[ns].probe = probe;
 }
 
@@ -211,10 +211,10 @@ static struct probe *probe_again(struct mworld *world, const struct probe *old)
 }
 
 static void ns_set_probe(struct mworld_ns *ns, unsigned target, struct probe *probe,
-			 struct ns_store *store)
+			 struct ns_backing *backing)
 {
-	ns_store_put(ns->stores[target]);
-	ns->stores[target] = store;
+	ns_backing_put(ns->backings[target]);
+	ns->backings[target] = backing;
 	if (target == 0)
 		ns->probe = probe;
 	else
@@ -224,7 +224,7 @@ static void ns_set_probe(struct mworld_ns *ns, unsigned target, struct probe *pr
 void mworld_replace(struct mworld *world, unsigned ns)
 {
 	struct mworld_ns *of = &world->ns[ns];
-	struct ns_store *store;
+	struct ns_backing *backing;
 
 	CHECK(!of->is_other);
 	of->life++;
@@ -234,15 +234,15 @@ void mworld_replace(struct mworld *world, unsigned ns)
 		probe->life = of->life;
 		if (i > 0)
 			probe_share(probe, of->probe);
-		CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1, &store) == 0);
-		ns_set_probe(of, i, probe, store);
+		CHECK(ns_backing_create(&probe->media, world->is_wide ? 2 : 1, &backing) == 0);
+		ns_set_probe(of, i, probe, backing);
 	}
 }
 
 void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes)
 {
 	struct mworld_ns *of = &world->ns[ns];
-	struct ns_store *store;
+	struct ns_backing *backing;
 
 	for (unsigned i = 0; i < world->target_count; i++) {
 		struct probe *old = i == 0 ? of->probe : of->second_probe;
@@ -250,9 +250,9 @@ void mworld_format(struct mworld *world, unsigned ns, uint32_t block_bytes)
 
 		probe_share(probe, old);
 		probe_format(probe, block_bytes);
-		CHECK(ns_store_create_for(&probe->media, ns_store_live(of->stores[i]), &store) ==
-		      0);
-		ns_set_probe(of, i, probe, store);
+		CHECK(ns_backing_create_for(&probe->media, ns_backing_live(of->backings[i]),
+					    &backing) == 0);
+		ns_set_probe(of, i, probe, backing);
 	}
 }
 
@@ -302,7 +302,7 @@ static void ns_forget(struct mworld *world)
 	struct probe *probe = probe_again(world, ns->probe);
 	struct probe *root = probe_root(ns->probe);
 	struct keeper keeper = keeper_of(world);
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct ns_live *live;
 	struct uuid uuid;
 
@@ -311,9 +311,9 @@ static void ns_forget(struct mworld *world)
 	mworld_uuid(world, 0, 0, ns->life, &uuid);
 	CHECK(ns_live_create(world->is_wide ? 2 : 1, &live) == 0);
 	CHECK(ns_live_recall(live, &uuid, &keeper) == 0);
-	CHECK(ns_store_create_for(&probe->media, live, &store) == 0);
+	CHECK(ns_backing_create_for(&probe->media, live, &backing) == 0);
 	ns_live_put(live);
-	ns_set_probe(ns, 0, probe, store);
+	ns_set_probe(ns, 0, probe, backing);
 }
 
 /* Two targets that serve the same blocks are of another make, which reports no instances. */
@@ -383,7 +383,8 @@ void mworld_twin_start(struct mworld *world)
 		struct probe *probe = probe_again(world, world->ns[i].probe);
 
 		probe->is_of_twin = true;
-		CHECK(ns_store_create(&probe->media, 1, &world->ns[i].stores[MWORLD_TWIN]) == 0);
+		CHECK(ns_backing_create(&probe->media, 1, &world->ns[i].backings[MWORLD_TWIN]) ==
+		      0);
 	}
 	target_start(world, MWORLD_TWIN);
 	world->twin.is_up = true;
@@ -398,7 +399,7 @@ static void on_twin_stopped(void *arg)
 
 	target_destroy(world->targets[MWORLD_TWIN]);
 	for (unsigned i = 0; i < MWORLD_NS; i++)
-		ns_store_put(world->ns[i].stores[MWORLD_TWIN]);
+		ns_backing_put(world->ns[i].backings[MWORLD_TWIN]);
 	world->twin.is_lent = world->twin.is_up = world->twin.is_changing = false;
 }
 
@@ -497,8 +498,8 @@ static void targets_create(struct mworld *world)
 				world->ns[i].probe = probe;
 			else
 				second_probe_set(world, probe, i);
-			CHECK(ns_store_create(&probe->media, world->is_wide ? 2 : 1,
-					      &world->ns[i].stores[k]) == 0);
+			CHECK(ns_backing_create(&probe->media, world->is_wide ? 2 : 1,
+						&world->ns[i].backings[k]) == 0);
 		}
 	}
 	sim_enter(world->control);
@@ -527,6 +528,7 @@ static void world_fill(struct mworld *world, uint64_t seed, unsigned port_count,
 	for (unsigned i = 0; i < port_count; i++) {
 		snprintf(text, sizeof(text), "10.0.0.%u:4420", i + 1);
 		CHECK(net_addr_parse(text, 4420, &world->addrs[i]) == 0);
+		world->path_addrs[i].net = world->addrs[i];
 		for (unsigned k = 0; k < MWORLD_NS; k++)
 			world->ana[i][k] = ANA_OPTIMIZED;
 	}
@@ -625,9 +627,9 @@ unsigned mworld_destroy(struct mworld *world)
 	for (unsigned i = 0; i < world->target_count; i++)
 		target_destroy(world->targets[i]);
 	mworld_run_ms(world, 10000);
-	/* The second target's stores first: the first target's probes own the blocks. */
+	/* The second target's backings first: the first target's probes own the blocks. */
 	for (unsigned i = MWORLD_NS * world->target_count; i > 0; i--)
-		ns_store_put(world->ns[(i - 1) % MWORLD_NS].stores[(i - 1) / MWORLD_NS]);
+		ns_backing_put(world->ns[(i - 1) % MWORLD_NS].backings[(i - 1) / MWORLD_NS]);
 	leaks += sim_leaks(world->sim);
 	sim_destroy(world->sim);
 	return leaks;
@@ -682,8 +684,8 @@ void mworld_open(struct mworld *world)
 
 	sim_enter(world->reactor);
 	do {
-		res = mpath_open(world->reactor, &world->config, world->addrs, world->port_count,
-				 &callbacks, world, &world->mpath);
+		res = mpath_open(world->reactor, &world->config, world->path_addrs,
+				 world->port_count, &callbacks, world, &world->mpath);
 	} while (res == -ENOMEM);
 	CHECK(res == 0);
 	sim_leave(world->reactor);

@@ -100,7 +100,7 @@ void probe_freeze(struct probe *probe, struct sim *sim, const struct reactor *re
 struct mworld_ns {
 	struct probe *probe; /* of the first target */
 	struct probe *second_probe;
-	struct ns_store *stores[MWORLD_TARGETS];
+	struct ns_backing *backings[MWORLD_TARGETS];
 	bool is_absent;
 	bool is_other;      /* on the second target it has another UUID */
 	unsigned life;      /* number of namespaces that had its NSID before: part of the UUID */
@@ -138,6 +138,7 @@ struct mworld {
 	bool has_equal_cntlids;
 	bool is_cloned; /* the targets report instances and are not clustered */
 	struct net_addr addrs[MWORLD_PORTS_MAX];
+	struct host_addr path_addrs[MWORLD_PORTS_MAX]; /* the same, as the host side names them */
 	unsigned port_count;
 	struct mworld_ns ns[MWORLD_NS];
 	/* Further namespaces from the next apply on, with higher NSIDs and the blocks of the last

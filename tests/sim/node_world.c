@@ -260,10 +260,10 @@ bool nworld_connect(struct nworld *world, unsigned paths)
 {
 	static const struct mpath_callbacks callbacks = {.ready = on_ready,
 							 .path_changed = on_path};
-	struct net_addr addrs[NWORLD_NODES];
+	struct host_addr addrs[NWORLD_NODES];
 
 	for (unsigned i = 0; i < world->node_count; i++)
-		addrs[i] = world->nodes[i].addr;
+		addrs[i] = (struct host_addr){.net = world->nodes[i].addr};
 	sim_enter(world->reactor);
 	CHECK(mpath_open(world->reactor, &world->config, addrs, world->node_count, &callbacks,
 			 world, &world->mpath) == 0);

@@ -31,7 +31,7 @@ struct raw_scene {
 	struct reactor *data;
 	struct reactor *host;
 	struct target *target;
-	struct ns_store *stores[RAW_SCENE_NS];
+	struct ns_backing *backings[RAW_SCENE_NS];
 	struct net_addr addr;
 	bool is_waiting;
 };
@@ -93,7 +93,7 @@ static struct snapshot *raw_scene_snapshot(struct raw_scene *scene)
 	for (unsigned i = 0; i < RAW_SCENE_NS; i++) {
 		subsystem->namespaces[i] = (struct ns){.nsid = i + 1, .ana_group = 1};
 		raw_scene_uuid(i, &subsystem->namespaces[i].uuid);
-		ns_bind(&subsystem->namespaces[i], ns_store_get(scene->stores[i]));
+		ns_bind(&subsystem->namespaces[i], ns_backing_get(scene->backings[i]));
 	}
 	snapshot->ports = sim_alloc(sizeof(*snapshot->ports));
 	snapshot->ports[0] = (struct port){.id = 1,
@@ -124,7 +124,7 @@ static void raw_scene_open(struct raw_scene *scene, const struct raw_scene_confi
 	sim_enter(scene->control);
 	for (unsigned i = 0; i < RAW_SCENE_NS; i++) {
 		EXPECT_EQ(0, media_open(config->specs[i], &media, &error));
-		EXPECT_EQ(0, ns_store_create(media, 1, &scene->stores[i]));
+		EXPECT_EQ(0, ns_backing_create(media, 1, &scene->backings[i]));
 	}
 	target.control = scene->control;
 	target.reactors = &scene->data;
@@ -148,7 +148,7 @@ static void raw_scene_close(struct raw_scene *scene)
 	sim_enter(scene->control);
 	target_destroy(scene->target);
 	for (unsigned i = 0; i < RAW_SCENE_NS; i++)
-		ns_store_put(scene->stores[i]);
+		ns_backing_put(scene->backings[i]);
 	sim_leave(scene->control);
 	EXPECT_EQ(0, sim_leaks(scene->sim));
 	sim_destroy(scene->sim);

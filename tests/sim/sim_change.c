@@ -126,18 +126,18 @@ void world_kept_free(struct world *world)
 
 /* ---- restarts -------------------------------------------------------------------------------- */
 
-struct ns_store *world_store_create(struct world *world, const struct world_ns *ns)
+struct ns_backing *world_backing_create(struct world *world, const struct world_ns *ns)
 {
 	struct keeper keeper = world_keeper(world);
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct ns_live *live;
 
 	CHECK(ns_live_create(world->plan.data_reactors, &live) == 0);
 	if (ns_live_recall(live, &ns->uuid, &keeper) != 0)
 		world_fail(world, "namespace %u: what was kept cannot be read", ns->nsid);
-	CHECK(ns_store_create_for(ns->media, live, &store) == 0);
+	CHECK(ns_backing_create_for(ns->media, live, &backing) == 0);
 	ns_live_put(live);
-	return store;
+	return backing;
 }
 
 static void close_nothing(struct media *media)
@@ -145,7 +145,7 @@ static void close_nothing(struct media *media)
 }
 
 /* Keeps the medium open: disks survive a restart of the machine. */
-static void store_put_without_medium(struct ns_store *store, struct media *media)
+static void backing_put_without_medium(struct ns_backing *backing, struct media *media)
 {
 	const struct media_ops *ops = media->ops;
 	struct media_ops deaf = *ops;
@@ -158,7 +158,7 @@ static void store_put_without_medium(struct ns_store *store, struct media *media
 	media->ops = &deaf;
 	media->children = NULL;
 	media->child_count = 0;
-	ns_store_put(store);
+	ns_backing_put(backing);
 	media->ops = ops;
 	media->children = children;
 	media->child_count = child_count;
@@ -179,12 +179,12 @@ void world_ns_restart(struct world *world)
 	for (unsigned i = 0; i < world->ns_count && world->plan.has_changes; i++) {
 		struct world_ns *ns = &world->ns[i];
 		struct reservation *was =
-			reservation_get(ns_live_reservation(ns_store_live(ns->store)));
+			reservation_get(ns_live_reservation(ns_backing_live(ns->backing)));
 		const struct reservation *is;
 
-		store_put_without_medium(ns->store, ns->media);
-		ns->store = world_store_create(world, ns);
-		is = ns_live_reservation(ns_store_live(ns->store));
+		backing_put_without_medium(ns->backing, ns->media);
+		ns->backing = world_backing_create(world, ns);
+		is = ns_live_reservation(ns_backing_live(ns->backing));
 		if (!reservation_is_same(was && was->persists ? was : NULL, is))
 			world_fail(world, "namespace %u: after a restart %s", ns->nsid,
 				   !is ? "its reservation is gone"
@@ -208,7 +208,7 @@ static bool ns_grow(struct world *world, struct world_ns *ns)
 	uint64_t room = WORLD_NS_BLOCKS_MAX - ns->block_count;
 	uint64_t block_count = ns->block_count + 1 + prng_below(&world->change_prng, room + 1);
 	struct media_error error;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct media *media;
 	char spec[64];
 
@@ -220,9 +220,9 @@ static bool ns_grow(struct world *world, struct world_ns *ns)
 	/* Memory media have a size limit. */
 	if (media_reopen(ns->media, spec, &media, &error) != 0)
 		return false;
-	CHECK(ns_store_create_for(media, ns_store_live(ns->store), &store) == 0);
-	ns_store_put(ns->store);
-	ns->store = store;
+	CHECK(ns_backing_create_for(media, ns_backing_live(ns->backing), &backing) == 0);
+	ns_backing_put(ns->backing);
+	ns->backing = backing;
 	ns->media = media;
 	ns->block_count = block_count;
 	return true;
@@ -252,7 +252,7 @@ bool world_change(struct world *world)
 	if (!world->plan.has_changes)
 		return false;
 	ns = &world->ns[prng_below(prng, world->ns_count)];
-	seen_by = watch_seen_by(world, ns);
+	seen_by = duty_seen_by(world, ns);
 	block_count = ns->block_count;
 	if (strikes(world, world->plan.mask_one_in)) {
 		unsigned host = 1u << prng_below(prng, world->plan.hosts);
@@ -273,10 +273,10 @@ bool world_change(struct world *world)
 		has_changed |= ns_grow(world, ns);
 	if (!has_changed)
 		return false;
-	seen_by ^= watch_seen_by(world, ns);
-	watch_ns_changed(world, ns,
-			 ns->block_count == block_count ? seen_by
-							: seen_by | watch_seen_by(world, ns));
+	seen_by ^= duty_seen_by(world, ns);
+	duty_ns_changed(world, ns,
+			ns->block_count == block_count ? seen_by
+						       : seen_by | duty_seen_by(world, ns));
 	ns->settled_at = MODEL_NEVER;
 	world->stats->changes++;
 	sim_trace(world->sim, "world: namespace %u hidden from %x, ANA %x, %llu blocks", ns->nsid,

@@ -193,7 +193,7 @@ static void client_connect(struct sim_discovery_client *client)
 	static const struct host_callbacks callbacks = {
 		.connected = on_connected, .lost = on_lost, .event = on_event};
 	struct host_config config = {
-		.addr = client->options.addr,
+		.addr.net = client->options.addr,
 		.host_id = client->options.host_id,
 		.kato_ms = client->options.kato_ms,
 		.connect_timeout_ms = 3 * client->options.kato_ms,

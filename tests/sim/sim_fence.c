@@ -133,7 +133,7 @@ static void slot_fence(const struct sim_op *by, const struct slot *slot)
 
 static void queue_fence(const struct sim_op *by, const struct queue *queue)
 {
-	const struct ns_local *locals = ns_live_locals(ns_store_live(by->ns->store));
+	const struct ns_local *locals = ns_live_locals(ns_backing_live(by->ns->backing));
 
 	if (!queue->ctrl || queue->qid == 0 || queue->state == QUEUE_DETACHING ||
 	    reserve_has_right(by->ns, &queue->ctrl->host_id, true))

@@ -347,9 +347,9 @@ static void check_admin(struct sim_op *op)
 		log_discovery_header_decode(op->data, &header);
 		if (header.entry_count == 0)
 			world_fail(op->world, "the discovery log is empty");
-		watch_discovery(op->world, op->generation_before, &header);
+		duty_discovery(op->world, op->generation_before, &header);
 	} else if (op->kind == OP_LOG && (le32_get(op->cmd.sqe.cdw10) & 0xff) == LOG_CHANGED_NS) {
-		watch_changed_log(op->world, op->host_index, op->data, op->cmd.data_bytes);
+		duty_changed_log(op->world, op->host_index, op->data, op->cmd.data_bytes);
 	}
 }
 

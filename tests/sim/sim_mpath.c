@@ -395,7 +395,7 @@ static void paths_add_all(struct mrun *run)
 	struct mworld *world = &run->world;
 
 	for (unsigned i = 0; i < world->port_count; i++) {
-		int res = mpath_add_path(world->mpath, &world->addrs[i]);
+		int res = mpath_add_path(world->mpath, &world->path_addrs[i]);
 
 		CHECK(res == 0 || res == -EEXIST);
 	}
@@ -406,7 +406,8 @@ static void on_paths_timer(struct reactor_timer *timer)
 {
 	struct mrun *run = container_of(timer, struct mrun, paths_timer);
 	struct mworld *world = &run->world;
-	const struct net_addr *addr = &world->addrs[prng_below(&run->prng, world->port_count)];
+	const struct host_addr *addr =
+		&world->path_addrs[prng_below(&run->prng, world->port_count)];
 
 	if (run->is_healed)
 		return;

@@ -432,7 +432,7 @@ void neighbours_create(struct world *world)
 		return;
 	CHECK(reactor_create(&config, &world->neighbours.reactor) == 0);
 	CHECK(media_open("fault:delay:op=read:ms=1@mem:1M,block=512", &media, &error) == 0);
-	CHECK(ns_store_create(media, world->plan.data_reactors, &world->neighbours.store) == 0);
+	CHECK(ns_backing_create(media, world->plan.data_reactors, &world->neighbours.backing) == 0);
 }
 
 static struct neighbour *neighbour_create(struct world *world, enum neighbour_kind kind)
@@ -486,7 +486,7 @@ void neighbours_build(const struct world *world, struct subsystem *subsystem)
 		return;
 	subsystem->ns_count++;
 	*ns = (struct ns){.nsid = NEIGHBOUR_NSID, .ana_group = 1};
-	ns_bind(ns, ns_store_get(world->neighbours.store));
+	ns_bind(ns, ns_backing_get(world->neighbours.backing));
 	uuid_set(&ns->uuid);
 }
 
@@ -527,8 +527,8 @@ void neighbours_destroy(struct world *world)
 {
 	for (unsigned i = 0; i < world->neighbours.count; i++)
 		free(world->neighbours.all[i]);
-	if (world->neighbours.store)
-		ns_store_put(world->neighbours.store);
+	if (world->neighbours.backing)
+		ns_backing_put(world->neighbours.backing);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------------

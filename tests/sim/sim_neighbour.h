@@ -36,7 +36,7 @@ struct neighbours {
 	struct reactor *reactor;
 	struct neighbour *all[NEIGHBOURS_MAX];
 	unsigned count;
-	struct ns_store *store; /* of NEIGHBOUR_NSID */
+	struct ns_backing *backing; /* of NEIGHBOUR_NSID */
 	bool is_changing;
 	uint64_t change_ns; /* when the change in progress began */
 	uint64_t asked;     /* writes sent */

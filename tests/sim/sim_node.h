@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One weft target as a simulated process: the real store, configuration, change engine, media
- * registry, peers, discovery and target (src/control without sockets for users), on simulated
+ * registry, peers, discovery and target (the control plane without the REST API), on simulated
  * reactors. The node is started, changed, stopped, killed and started again from what it kept. One
  * thread; callbacks run on the node's control reactor.
  *

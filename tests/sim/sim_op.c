@@ -423,7 +423,7 @@ void op_begin_random(struct sim_op *op, struct prng *prng)
 void op_begin_discovery(struct sim_op *op)
 {
 	op_reset(op, OP_LOG_DISCOVERY, NULL);
-	op->generation_before = op->world->watch.generation_settled;
+	op->generation_before = op->world->duties.generation_settled;
 	host_cmd_log(&op->cmd, 0, LOG_DISCOVERY, 0, op->data, LOG_DISCOVERY_HEADER_BYTES * 2);
 }
 

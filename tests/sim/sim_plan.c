@@ -313,7 +313,7 @@ void world_ns_create(struct world *world)
 		uuid_from_name(name, &ns->uuid);
 		ns->settled_at = MODEL_NEVER;
 		ns->media = medium_open(world, ns);
-		ns->store = world_store_create(world, ns);
+		ns->backing = world_backing_create(world, ns);
 		/* The source of a Copy must not change by a loss of the cache. */
 		if (world->plan.has_copies && ns->kind != WORLD_MEDIUM_NULL &&
 		    !ns->media->has_volatile_cache)
@@ -330,7 +330,7 @@ void world_ns_reopen(struct world *world)
 		struct world_ns *ns = &world->ns[i];
 
 		ns->media = ns->disk ? wreck_medium_open(world, ns, NULL) : medium_open(world, ns);
-		ns->store = world_store_create(world, ns);
+		ns->backing = world_backing_create(world, ns);
 	}
 }
 
@@ -338,7 +338,7 @@ void world_ns_destroy(struct world *world)
 {
 	wreck_enter(world);
 	for (unsigned i = 0; i < world->ns_count; i++)
-		ns_store_put(world->ns[i].store);
+		ns_backing_put(world->ns[i].backing);
 	wreck_leave(world);
 	wreck_end(world);
 	for (unsigned i = 0; i < world->ns_count; i++) {
@@ -383,7 +383,7 @@ static struct subsystem *subsystem_build(struct world *world)
 			.is_read_only = from->is_read_only,
 			.ana_group = 1,
 		};
-		ns_bind(ns, ns_store_get(from->store));
+		ns_bind(ns, ns_backing_get(from->backing));
 		ns->uuid = from->uuid;
 		memcpy(ns->nguid, ns->uuid.bytes, sizeof(ns->nguid));
 	}
@@ -406,7 +406,7 @@ struct snapshot *world_snapshot_build(struct world *world)
 	CHECK(snapshot != NULL);
 	limits_choose(&snapshot->limits);
 	snapshot->discovery_generation = world->step;
-	world->watch.generation_built = world->step;
+	world->duties.generation_built = world->step;
 	snapshot->subsystem_count = 1;
 	snapshot->subsystems = made(1, sizeof(*snapshot->subsystems));
 	snapshot->subsystems[0] = subsystem_build(world);

@@ -72,7 +72,7 @@ static bool has_just_lost(const struct mrun *run)
 	const struct mworld_ns *ns = &run->world.ns[0];
 	const struct probe *root = probe_root(ns->probe);
 
-	return root->loss != ns_live_loss_noted(ns_store_live(ns->stores[0])) &&
+	return root->loss != ns_live_loss_noted(ns_backing_live(ns->backings[0])) &&
 	       sim_now(run->world.sim) - root->loss_ns < LOSS_NOTED_NS;
 }
 

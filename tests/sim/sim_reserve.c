@@ -21,7 +21,7 @@
 
 static const struct reservation *truth_of(const struct world_ns *ns)
 {
-	return ns->store ? ns_live_reservation(ns_store_live(ns->store)) : NULL;
+	return ns->backing ? ns_live_reservation(ns_backing_live(ns->backing)) : NULL;
 }
 
 /* Base 2.1, 8.1.22.1: the table of rights, implemented a second time. */
@@ -240,7 +240,7 @@ static bool slot_is_at_medium(const struct slot *slot)
 /* No medium may still work on a command of this queue after its host lost the right. */
 static void check_queue(const struct sim_op *op, const struct queue *queue)
 {
-	struct ns_live *live = ns_store_live(op->ns->store);
+	struct ns_live *live = ns_backing_live(op->ns->backing);
 	const struct uuid *host_id = queue->ctrl ? &queue->ctrl->host_id : NULL;
 
 	if (!host_id || queue->qid == 0 || uuid_equal(host_id, &op->host_id) ||
@@ -279,7 +279,7 @@ static void check_mapped(const struct sim_op *op, const struct slot *slot)
 
 static void check_all_mapped_of(const struct sim_op *op, const struct queue *queue)
 {
-	struct ns_live *live = ns_store_live(op->ns->store);
+	struct ns_live *live = ns_backing_live(op->ns->backing);
 
 	if (!queue->ctrl || queue->qid == 0 || queue->state != QUEUE_LIVE)
 		return;

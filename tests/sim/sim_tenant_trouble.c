@@ -95,7 +95,7 @@ static void second_open(struct mrun *run)
 
 	CHECK(reactor_create(&config, &tenants->reactor) == 0);
 	sim_enter(tenants->reactor);
-	CHECK(mpath_open(tenants->reactor, &world->config, world->addrs, world->port_count,
+	CHECK(mpath_open(tenants->reactor, &world->config, world->path_addrs, world->port_count,
 			 &callbacks, run, &tenants->mpath) == 0);
 	sim_leave(tenants->reactor);
 }
@@ -232,7 +232,7 @@ static const struct path *path_elsewhere(const struct mrun *run, unsigned port)
 		const struct path *path = mpath->paths[i];
 
 		if (path->is_usable && path->joined.has_word &&
-		    !net_addr_same_host(&path->addr, &run->world.addrs[port]))
+		    !net_addr_same_host(&path->addr.net, &run->world.addrs[port]))
 			return path;
 	}
 	return NULL;
@@ -302,7 +302,8 @@ static void twin_watch(struct mrun *run)
 
 	for (unsigned i = 0; i < world->mpath->path_count; i++) {
 		const struct path *path = world->mpath->paths[i];
-		bool is_there = net_addr_same_host(&path->addr, &world->addrs[world->twin.port]);
+		bool is_there =
+			net_addr_same_host(&path->addr.net, &world->addrs[world->twin.port]);
 
 		run->tenants.refusals += is_there && path->refusal[0] != '\0';
 		if (path->is_usable && strcmp(path->identity.serial, "MPATH2") == 0)

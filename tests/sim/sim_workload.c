@@ -149,7 +149,7 @@ static void on_reset_done(struct host_cmd *cmd)
 	if (!is_ok || !ctrl_reset_result_decode((uint32_t)cmd->result))
 		return;
 	host->world->stats->resets++;
-	watch_reset_done(host->world, &host->lost_instance);
+	duty_reset_done(host->world, &host->lost_instance);
 	/* From here on no command of the lost controller may land. */
 	if (op_ghosts_reset(host->world, &host->ghosts, &host->lost_session) > 0)
 		host->world->stats->resets_fence++;
@@ -199,7 +199,7 @@ static void on_connected(struct host_ctrl *ctrl, void *arg, int res, const struc
 	reset_lost(host);
 	host->is_doomed = false;
 	host->proven_ns = 0;
-	watch_session_begun(host->world, host->index);
+	duty_session_begun(host->world, host->index);
 	host->read_ns = 0;
 	host->read_block = 0;
 	host_go(host);
@@ -238,14 +238,14 @@ static void on_news_done(struct host_cmd *cmd)
 	host->is_news_busy = false;
 	world_hash(host->world, cmd->status.value);
 	if (nvme_status_is_ok(cmd->status)) {
-		watch_changed_log(host->world, host->index, host->news_page,
-				  sizeof(host->news_page));
+		duty_changed_log(host->world, host->index, host->news_page,
+				 sizeof(host->news_page));
 	} else if (!nvme_status_same(cmd->status, NVME_SC_HOST_PATHING_ERROR) &&
 		   (cmd->status.value & NVME_STATUS_DNR) == 0) {
 		/* Read the log again, since no further notice would come. If the log page was
 		 * damaged, the controller considers it read: a host then checks all namespaces. */
 		if (nvme_status_same(cmd->status, NVME_SC_TRANSIENT_TRANSPORT))
-			watch_session_begun(host->world, host->index);
+			duty_session_begun(host->world, host->index);
 		host->is_news_again = true;
 	}
 	if (host->is_news_again && host->state == HOST_LIVE)
@@ -287,7 +287,7 @@ static void host_config_choose(struct sim_host *host, struct host_config *config
 	char name[64];
 
 	*config = (struct host_config){
-		.addr = host->world->addr,
+		.addr.net = host->world->addr,
 		.io_queues = host->is_discovery ? 0 : 1 + (unsigned)prng_below(prng, 4),
 		.io_queue_size = 2 + (unsigned)prng_below(prng, prng_one_in(prng, 2) ? 3 : 63),
 		.kato_ms = prng_one_in(prng, 4) ? 0 : 200 + (uint32_t)prng_below(prng, 3000),
@@ -647,7 +647,7 @@ bool sim_host_hears(const struct sim_host *host)
 
 const char *sim_host_lack(const struct sim_host *host)
 {
-	if (sim_host_hears(host) && !watch_is_told(host->world, host->index))
+	if (sim_host_hears(host) && !duty_is_told(host->world, host->index))
 		return "was not told of a namespace that changed";
 	if (!host->has_read_all)
 		return "has not read everything";

@@ -103,7 +103,7 @@ static void on_applied(void *arg, int res, const char *error)
 		return;
 	}
 	world->is_applying = false;
-	world->watch.generation_settled = world->watch.generation_built;
+	world->duties.generation_settled = world->duties.generation_built;
 	if (res != 0)
 		world_fail(world, "apply failed: %s", error);
 	for (unsigned i = 0; i < world->ns_count; i++) {
@@ -201,12 +201,12 @@ static void trouble_swap(struct world *world)
 
 	if (!world_event(world))
 		return;
-	seen_by = watch_seen_by(world, ns);
+	seen_by = duty_seen_by(world, ns);
 	if (is_about_presence)
 		ns->is_present = !ns->is_present;
 	else
 		ns->is_read_only = !ns->is_read_only;
-	watch_ns_changed(world, ns, seen_by ^ watch_seen_by(world, ns));
+	duty_ns_changed(world, ns, seen_by ^ duty_seen_by(world, ns));
 	ns->settled_at = MODEL_NEVER;
 	world->stats->swaps++;
 	sim_trace(world->sim, "world: namespace %u %s%s", ns->nsid,
@@ -336,7 +336,7 @@ static bool is_troubled(void *arg)
 {
 	struct world *world = arg;
 
-	watch_ctrls(world);
+	duty_ctrls(world);
 	fence_watch(world);
 	neighbours_watch(world);
 	return world->commands_left > 0 && !world->is_failed;
@@ -346,7 +346,7 @@ static bool is_not_content(void *arg)
 {
 	struct world *world = arg;
 
-	watch_ctrls(world);
+	duty_ctrls(world);
 	fence_watch(world);
 	if (world->is_failed)
 		return false;
@@ -464,7 +464,7 @@ void world_die(struct world *world)
 
 		ns->traits = *ns->media;
 		ns->media = &ns->traits;
-		ns->store = NULL;
+		ns->backing = NULL;
 		ns->settled_at = MODEL_NEVER;
 	}
 }
@@ -559,7 +559,7 @@ static struct world *world_create(const struct sim_scenario *scenario, struct wo
 	world_plan_choose(world, &options);
 	world_changes_choose(world, scenario->seed);
 	late_data_choose(world, &options);
-	watch_choose(world, scenario->seed);
+	duty_choose(world, scenario->seed);
 	late_choose(&world->late, scenario->seed);
 	odd_choose(world, scenario->seed);
 	wreck_choose(world, scenario->seed);

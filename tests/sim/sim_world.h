@@ -84,7 +84,7 @@ enum world_medium {
 struct world_ns {
 	uint32_t nsid;
 	enum world_medium kind;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct media *media;
 	struct sim_disk *disk; /* of WORLD_MEDIUM_SIM if the target is a process; else NULL */
 	struct media traits;   /* copy that media points to while the target is down */
@@ -201,8 +201,8 @@ struct world_ghost {
 	bool is_reset; /* by a Cross-Controller Reset: no command may land any more */
 };
 
-/* sim_watch.c: notices that hosts must get. */
-struct world_watch {
+/* sim_duty.c: notices that hosts must get. */
+struct world_duties {
 	/* Changed namespaces that the host has not read yet: bit per NSID. */
 	uint32_t news[WORLD_HOSTS_MAX];
 	uint64_t generation_built;   /* of the discovery log in the last snapshot */
@@ -252,7 +252,7 @@ struct world {
 	unsigned media_before; /* media that failed runs left open */
 	struct prng change_prng;
 	struct list kept; /* sim_change.c */
-	struct world_watch watch;
+	struct world_duties duties;
 	/* By value: the block it was first written to, and whether a Copy spread it. */
 	struct world_value *values;
 	uint64_t value_room;
@@ -298,8 +298,8 @@ struct snapshot *world_snapshot_build(struct world *world);
 void world_changes_choose(struct world *world, uint64_t seed);
 struct keeper world_keeper(struct world *world);
 void world_kept_free(struct world *world);
-/* Creates the store and restores what was kept of the namespace. */
-struct ns_store *world_store_create(struct world *world, const struct world_ns *ns);
+/* Creates the backing and restores what was kept of the namespace. */
+struct ns_backing *world_backing_create(struct world *world, const struct world_ns *ns);
 /* The target has ended: drops the live state of namespaces except what was kept. */
 void world_ns_restart(struct world *world);
 /* Chooses a change for the next snapshot. False: none was due. */
@@ -339,24 +339,24 @@ void late_data_choose(struct world *world, struct sim_options *options);
 /* Call between two events: finds hosts that have the right to write again. */
 void fence_watch(struct world *world);
 
-/* sim_watch.c: what the target owes its hosts beyond answers. */
+/* sim_duty.c: what the target owes its hosts beyond answers. */
 struct ctrl_reset_cmd;
 struct discovery_header;
-void watch_choose(struct world *world, uint64_t seed);
+void duty_choose(struct world *world, uint64_t seed);
 /* Call between two events. */
-void watch_ctrls(struct world *world);
+void duty_ctrls(struct world *world);
 /* A Cross-Controller Reset of this instance was reported as done. */
-void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance);
+void duty_reset_done(struct world *world, const struct ctrl_reset_cmd *instance);
 /* Bit per host that sees the namespace. */
-unsigned watch_seen_by(const struct world *world, const struct world_ns *ns);
+unsigned duty_seen_by(const struct world *world, const struct world_ns *ns);
 /* A change of the namespace begins, of which these hosts must get a notice. */
-void watch_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts);
-void watch_session_begun(struct world *world, unsigned host_index);
+void duty_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts);
+void duty_session_begun(struct world *world, unsigned host_index);
 /* The host has read the changed namespaces log. */
-void watch_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
-		       size_t page_bytes);
-bool watch_is_told(const struct world *world, unsigned host_index);
+void duty_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
+		      size_t page_bytes);
+bool duty_is_told(const struct world *world, unsigned host_index);
 /* Judges a log header. `before`: the settled generation when the host sent the command. */
-void watch_discovery(struct world *world, uint64_t before, const struct discovery_header *header);
+void duty_discovery(struct world *world, uint64_t before, const struct discovery_header *header);
 
 #endif

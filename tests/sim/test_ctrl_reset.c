@@ -30,7 +30,7 @@ struct scene {
 	struct reactor *data[2];
 	struct reactor *host;
 	struct target *target;
-	struct ns_store *store;
+	struct ns_backing *backing;
 	struct net_addr addr;
 	unsigned waits; /* pending callbacks */
 	struct host_ctrl *ctrls[CTRLS];
@@ -100,7 +100,7 @@ static struct snapshot *snapshot_make(void)
 	subsystem->namespaces = ns_array_create(1);
 	subsystem->ns_count = 1;
 	subsystem->namespaces[0] = (struct ns){.nsid = 1, .ana_group = 1, .is_clustered = true};
-	ns_bind(&subsystem->namespaces[0], ns_store_get(scene.store));
+	ns_bind(&subsystem->namespaces[0], ns_backing_get(scene.backing));
 	snapshot->ports = calloc(1, sizeof(*snapshot->ports));
 	snapshot->ports[0] = (struct port){.id = 1, .listen = scene.addr, .subsystem_count = 1};
 	snapshot->ports[0].subsystems = calloc(1, sizeof(struct subsystem *));
@@ -133,7 +133,7 @@ static void ctrl_connect(unsigned index)
 {
 	static const struct host_callbacks callbacks = {.connected = on_connected,
 							.event = on_event};
-	struct host_config config = {.addr = scene.addr, .io_queues = 1, .io_queue_size = 8};
+	struct host_config config = {.addr.net = scene.addr, .io_queues = 1, .io_queue_size = 8};
 
 	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), TARGET_DEFAULT_NQN);
 	text_copy(config.host_nqn, sizeof(config.host_nqn), "nqn.2026-11.io.weft:resets");
@@ -186,7 +186,7 @@ static void set_up(void)
 	EXPECT_EQ(0, net_addr_parse("10.0.0.1", 4420, &scene.addr));
 	sim_enter(scene.control);
 	EXPECT_EQ(0, media_open("mem:1M,block=512", &media, &error));
-	EXPECT_EQ(0, ns_store_create(media, 2, &scene.store));
+	EXPECT_EQ(0, ns_backing_create(media, 2, &scene.backing));
 	target.control = scene.control;
 	target.reactors = scene.data;
 	EXPECT_EQ(0, target_create(&target, &scene.target));
@@ -211,7 +211,7 @@ static void tear_down(void)
 	sim_run_until(scene.sim, sim_now(scene.sim) + NS_PER_S); /* sockets close afterwards */
 	sim_enter(scene.control);
 	target_destroy(scene.target);
-	ns_store_put(scene.store);
+	ns_backing_put(scene.backing);
 	sim_leave(scene.control);
 	EXPECT_EQ(0, sim_leaks(scene.sim));
 	sim_destroy(scene.sim);

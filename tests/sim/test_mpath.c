@@ -216,7 +216,7 @@ static unsigned waits_of(uint64_t seed, uint64_t *waits, unsigned max)
 	world.config.timeouts.jitter_percent = 25;
 	mworld_connect(&world);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[1])); /* no listener */
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.path_addrs[1])); /* no listener */
 	sim_leave(world.reactor);
 	for (unsigned i = 0; i < 12000 && count < max; i++) {
 		const struct path *path = world.mpath->paths[1];
@@ -284,15 +284,15 @@ static void paths_come_and_go_while_open(void)
 	mworld_connect(&world);
 	world.port_count = 3;
 	sim_enter(world.reactor);
-	EXPECT_EQ(-EEXIST, mpath_add_path(world.mpath, &world.addrs[0]));
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[1]));
-	EXPECT_EQ(-ENOENT, mpath_remove_path(world.mpath, &world.addrs[2]));
+	EXPECT_EQ(-EEXIST, mpath_add_path(world.mpath, &world.path_addrs[0]));
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.path_addrs[1]));
+	EXPECT_EQ(-ENOENT, mpath_remove_path(world.mpath, &world.path_addrs[2]));
 	sim_leave(world.reactor);
 	EXPECT(mworld_until_live(&world, 2, 1000));
 	write_value(1, 1);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[0]));
-	EXPECT_EQ(-ENOENT, mpath_remove_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[0]));
+	EXPECT_EQ(-ENOENT, mpath_remove_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	mworld_run_ms(&world, 100);
 	EXPECT_EQ(1, mpath_path_count(world.mpath));
@@ -314,7 +314,7 @@ static void a_path_that_is_taken_away_takes_nothing_along(void)
 	mop_write(&world, &mop, 1, 5);
 	mworld_run_ms(&world, 1);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	EXPECT_EQ(2, mpath_path_count(world.mpath));
 	EXPECT(mworld_until_done(&mop, 100));
@@ -324,7 +324,7 @@ static void a_path_that_is_taken_away_takes_nothing_along(void)
 	EXPECT_EQ(1, mpath_path_count(world.mpath));
 	/* Again, with a path that is lost before its removal. */
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	EXPECT(mworld_until_live(&world, 2, 1000));
 	world.ns[0].probe->next_delay_ns = 500 * NS_PER_MS;
@@ -334,7 +334,7 @@ static void a_path_that_is_taken_away_takes_nothing_along(void)
 	sim_net_cut(world.sim, &world.addrs[0]);
 	mworld_run_ms(&world, 5);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	mworld_run_ms(&world, 50);
 	EXPECT_EQ(1, mpath_path_count(world.mpath));

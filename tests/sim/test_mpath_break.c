@@ -58,7 +58,7 @@ static unsigned write_slowly(struct mop *mop, uint64_t value, uint64_t delay_ms)
 static void path_remove(unsigned path)
 {
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[path]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[path]));
 	sim_leave(world.reactor);
 }
 
@@ -114,7 +114,7 @@ static void the_last_path_is_removed_and_another_comes(void)
 	EXPECT(!mop.is_done);
 	EXPECT_EQ(0, mpath_path_count(world.mpath));
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	EXPECT(mworld_until_done(&mop, 20000));
 	EXPECT_EQ(MPATH_OK, mop.io.result);
@@ -135,7 +135,7 @@ static void a_command_waits_for_a_path_to_be_added(void)
 	mworld_run_ms(&world, 1000);
 	EXPECT(!mop.is_done);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.addrs[0]));
+	EXPECT_EQ(0, mpath_add_path(world.mpath, &world.path_addrs[0]));
 	sim_leave(world.reactor);
 	EXPECT(mworld_until_done(&mop, 5000));
 	EXPECT_EQ(MPATH_OK, mop.io.result);

@@ -282,7 +282,7 @@ static void nothing_is_hedged_without_a_second_path(void)
 
 	world_open(4, 5000);
 	sim_enter(world.reactor);
-	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.addrs[1]));
+	EXPECT_EQ(0, mpath_remove_path(world.mpath, &world.path_addrs[1]));
 	sim_leave(world.reactor);
 	for (unsigned i = 0; i < 500; i++) {
 		read_one();

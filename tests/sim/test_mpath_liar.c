@@ -216,8 +216,10 @@ static void a_controller_of_another_subsystem_is_not_used(void)
 
 static void path_remove(unsigned index)
 {
+	const struct host_addr addr = {.net = personas[index].fake->listener.addr};
+
 	sim_enter(reactor);
-	CHECK(mpath_remove_path(mpath, &personas[index].fake->listener.addr) == 0);
+	CHECK(mpath_remove_path(mpath, &addr) == 0);
 	sim_leave(reactor);
 }
 
@@ -225,6 +227,8 @@ static void path_remove(unsigned index)
  * now. */
 static void world_connect_unsure(uint64_t seed, unsigned looks_refused)
 {
+	struct host_addr addr = {.transport = NULL};
+
 	world_create(seed);
 	world_connect();
 	path_remove(1);
@@ -233,8 +237,9 @@ static void world_connect_unsure(uint64_t seed, unsigned looks_refused)
 	personas[1].looks_refused = looks_refused;
 	personas[1].looks = 0;
 	path_remove(0);
+	addr.net = personas[1].fake->listener.addr;
 	sim_enter(reactor);
-	CHECK(mpath_add_path(mpath, &personas[1].fake->listener.addr) == 0);
+	CHECK(mpath_add_path(mpath, &addr) == 0);
 	sim_leave(reactor);
 	run_ms(50);
 	EXPECT_EQ(1, mpath_path_count(mpath));

@@ -196,8 +196,8 @@ static void other_open(void)
 	is_other_ready = is_other_gone = false;
 	CHECK(reactor_create(&config, &other_reactor) == 0);
 	sim_enter(other_reactor);
-	CHECK(mpath_open(other_reactor, &world.config, world.addrs, world.port_count, &callbacks,
-			 NULL, &other_mpath) == 0);
+	CHECK(mpath_open(other_reactor, &world.config, world.path_addrs, world.port_count,
+			 &callbacks, NULL, &other_mpath) == 0);
 	sim_leave(other_reactor);
 	EXPECT(mworld_until(&world, other_is_ready, NULL, 2000));
 }

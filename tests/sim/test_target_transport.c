@@ -66,9 +66,12 @@ static int hand_listen(struct listener *listener)
 
 static void hand_unlistened(struct reactor_msg *msg)
 {
+	struct hand_listener *hl = container_of(msg, struct hand_listener, msg);
+
 	unlistens++;
-	listener_now = NULL;
-	listener_on_closed(&container_of(msg, struct hand_listener, msg)->listener);
+	if (listener_now == hl)
+		listener_now = NULL;
+	listener_on_closed(&hl->listener);
 }
 
 static void hand_unlisten(struct listener *listener)
@@ -94,6 +97,7 @@ static int hand_accept(struct local *local, const struct arrival *arrival)
 	hq->queue.peer = arrival->peer;
 	buf_pool_get_regions(local->buffers, hq->regions);
 	CHECK(queue_init(&hq->queue, local, &hand, arrival->port_id) == 0);
+	queue_on_ready(&hq->queue, false);
 	hq->conn->queue = hq;
 	return 0;
 }
@@ -131,11 +135,6 @@ static void hand_fetch(struct slot *slot)
 	check_registered(slot);
 	hand_queue_of(slot)->conn->fetches++;
 	reactor_post(slot->queue->reactor, &hs->work, read_done);
-}
-
-static void hand_cut_off(struct slot *slot)
-{
-	EXPECT(!"no command of these tests is cut off");
 }
 
 static void send_done(struct reactor_msg *msg)
@@ -202,7 +201,6 @@ static const struct transport_ops hand = {
 	.refuse = hand_refuse,
 	.accept = hand_accept,
 	.fetch = hand_fetch,
-	.cut_off = hand_cut_off,
 	.respond = hand_respond,
 	.resume = hand_resume,
 	.stop = hand_stop,
@@ -290,7 +288,7 @@ static bool transfer(struct hand_conn *io, uint8_t opcode, uint64_t block, uint3
 
 static void scene_open(void)
 {
-	/* can_map_media of the queues is false, so data goes through buffers. */
+	/* The transport does not move data in place, so data goes through buffers. */
 	static const struct raw_scene_config config = {
 		.specs = {"mem:16M", "mem:16M"},
 		.data_timeout_ms = 2000,
@@ -376,7 +374,27 @@ static void on_applied(void *arg, int res, const char *error)
 	scene.is_waiting = false;
 }
 
-static int apply_transport(const struct transport_ops *transport)
+/* A second port on the address of the first one. */
+static void port_add(struct snapshot *snapshot, const struct transport_ops *transport)
+{
+	struct port *ports = sim_alloc(2 * sizeof(*ports));
+
+	ports[0] = snapshot->ports[0];
+	ports[1] = (struct port){.id = 2,
+				 .transport = transport,
+				 .listen = scene.addr,
+				 .subsystem_count = 1,
+				 .zero_copy = ZERO_COPY_ON};
+	ports[1].subsystems = sim_alloc(sizeof(struct subsystem *));
+	ports[1].subsystems[0] = snapshot->subsystems[0];
+	free(snapshot->ports);
+	snapshot->ports = ports;
+	snapshot->port_count = 2;
+}
+
+/* second: of the second port; NULL: there is none. */
+static int apply_transports(const struct transport_ops *transport,
+			    const struct transport_ops *second)
 {
 	struct snapshot *snapshot;
 
@@ -384,11 +402,18 @@ static int apply_transport(const struct transport_ops *transport)
 	sim_enter(scene.control);
 	snapshot = raw_scene_snapshot(&scene);
 	snapshot->ports[0].transport = transport;
+	if (second)
+		port_add(snapshot, second);
 	target_apply(scene.target, snapshot, on_applied, NULL);
 	sim_leave(scene.control);
 	EXPECT(sim_run_while(scene.sim, raw_scene_is_waiting, &scene, NS_PER_S));
 	raw_scene_run_ms(&scene, 10);
 	return apply_res;
+}
+
+static int apply_transport(const struct transport_ops *transport)
+{
+	return apply_transports(transport, NULL);
 }
 
 /* A listener is kept while its port's address and transport stay the same. */
@@ -412,11 +437,38 @@ static void a_port_may_change_its_transport(void)
 	raw_scene_close(&scene);
 }
 
+/* One address, and a port of each transport there: each serves its hosts, and one goes alone. */
+static void ports_of_two_transports_share_an_address(void)
+{
+	struct raw_queue *raw = sim_alloc(sizeof(*raw));
+	struct hand_conn *conn;
+
+	scene_open();
+	EXPECT_EQ(0, apply_transports(&transport_tcp, &hand));
+	EXPECT_EQ(2, listens); /* the second port is not the first one with another transport */
+	EXPECT_EQ(1, unlistens);
+	EXPECT_EQ(1, sim_net_listener_count(scene.sim));
+	raw_open(scene.sim, scene.host, raw, &scene.addr);
+	EXPECT(raw->is_ready);
+	conn = conn_open();
+	EXPECT(conn->queue && conn->queue->queue.port_id == 2);
+	EXPECT_EQ(2, connections_now());
+	EXPECT_EQ(0, apply_transport(&transport_tcp));
+	EXPECT_EQ(2, unlistens);
+	EXPECT_EQ(1, sim_net_listener_count(scene.sim));
+	raw_close(raw);
+	raw_scene_close(&scene);
+	EXPECT(conn->is_ended);
+	free(conn);
+	free(raw);
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_OFF);
 	TAP_RUN(a_host_is_served_without_descriptors);
 	TAP_RUN(what_cannot_be_accepted_is_refused);
 	TAP_RUN(a_port_may_change_its_transport);
+	TAP_RUN(ports_of_two_transports_share_an_address);
 	return tap_end();
 }

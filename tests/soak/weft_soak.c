@@ -490,7 +490,7 @@ static void take_option(struct soak *s, int c, const char *value)
 {
 	switch (c) {
 	case 'a':
-		if (net_addr_parse(value, 4420, &s->config.addr) != 0)
+		if (net_addr_parse(value, 4420, &s->config.addr.net) != 0)
 			fail("not an address with a port", value);
 		break;
 	case 'n':
@@ -545,7 +545,7 @@ static void parse(struct soak *s, int argc, char **argv)
 	prng_seed(&s->prng, 1);
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
 		take_option(s, c, optarg);
-	if (s->config.subsystem_nqn[0] == '\0' || s->config.addr.len_bytes == 0)
+	if (s->config.subsystem_nqn[0] == '\0' || s->config.addr.net.len_bytes == 0)
 		fail("missing", "--addr ADDR:PORT or --nqn NQN");
 	s->config.io_queues = s->queue_count;
 }

@@ -405,11 +405,11 @@ static void on_ready(struct mpath *mpath, void *arg, int res, const struct host_
 static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const char *what)
 {
 	struct path_info info;
-	char name[NET_ADDR_TEXT_BYTES];
+	char name[HOST_ADDR_TEXT_BYTES];
 
 	(void)arg;
 	mpath_path_info(mpath, path, &info);
-	log_info("torture", "path %s: %s", net_addr_format(&info.addr, name), what);
+	log_info("torture", "path %s: %s", host_addr_format(&info.addr, name), what);
 }
 
 /* ---- options ------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ static void on_path_changed(struct mpath *mpath, void *arg, unsigned path, const
 
 struct options {
 	struct mpath_config config;
-	struct net_addr addrs[MPATH_PATHS_MAX];
+	struct host_addr addrs[MPATH_PATHS_MAX];
 	unsigned addr_count;
 	uint32_t blocks;
 };
@@ -436,7 +436,7 @@ static void take_option(struct options *options, int c, const char *value)
 	switch (c) {
 	case 'p':
 		if (options->addr_count == MPATH_PATHS_MAX ||
-		    net_addr_parse(value, 4420, &options->addrs[options->addr_count++]) != 0)
+		    net_addr_parse(value, 4420, &options->addrs[options->addr_count++].net) != 0)
 			fail("not an address with a port", value);
 		break;
 	case 'n':

@@ -91,7 +91,7 @@ WORLD_FN struct world *world_create_with(uint64_t seed, const struct sim_options
 	CHECK(reactor_create(&config, &world->reactor) == 0);
 	world->fake = fake_create(world->sim);
 	world->config = (struct host_config){
-		.addr = world->fake->listener.addr,
+		.addr.net = world->fake->listener.addr,
 		.subsystem_nqn = "nqn.2026-11.io.weft:default",
 		.host_nqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001",
 		.host_id = {{1}},

@@ -360,11 +360,11 @@ static int script_world_open(void)
 {
 	static const struct mpath_callbacks callbacks = {.ready = on_ready,
 							 .path_changed = on_path_changed};
-	struct net_addr addrs[ACTORS_MAX];
+	struct host_addr addrs[ACTORS_MAX];
 	int res;
 
 	for (unsigned i = 0; i < world.actor_count; i++)
-		addrs[i] = world.actors[i].fake->listener.addr;
+		addrs[i] = (struct host_addr){.net = world.actors[i].fake->listener.addr};
 	sim_enter(world.reactor);
 	res = mpath_open(world.reactor, &world.config, addrs, world.actor_count, &callbacks, NULL,
 			 &world.mpath);

@@ -4,8 +4,11 @@
  * path and a remedy; flags; stable identities; snapshots and the reuse of media.
  */
 #include "config/config.h"
+#include "config/config_parse.h"
+#include "config/fields.h"
 #include "daemon/media_registry.h"
 #include "daemon/snapshot_build.h"
+#include "target/transport.h"
 
 #include "config_text.h"
 
@@ -169,28 +172,28 @@ static const struct {
 	{"7", "must be an object, not a whole number"},
 	{"{}", "version: is missing"},
 	{"{'version':2}", "version: is 2, must be 1 to 1"},
-	{"{'version':'1'}", "version: must be a whole number, not a text"},
+	{"{'version':'1'}", "version: must be a whole number, not a string"},
 	{"{'version':1.5}", "version: must be a whole number, not a number with a fraction"},
-	{"{'version':1,'portz':[]}", "portz: is not known here; known are version, subsystems"},
+	{"{'version':1,'portz':[]}", "portz: is not a known key; known keys: version, subsystems"},
 	{"{'version':1,'subsystems':{}}", "subsystems: must be a list, not an object"},
 	{"{'version':1,'subsystems':[7]}", "subsystems[0]: must be an object"},
 	{"{'version':1,'subsystems':[{}]}", "subsystems[0].nqn: is missing"},
 	{"{'version':1,'subsystems':[{'nqn':'foo'}]}", "subsystems[0].nqn: \"foo\" "},
 	{"{'version':1,'subsystems':[{'nqn':null}]}",
-	 "subsystems[0].nqn: must be a text, not null"},
+	 "subsystems[0].nqn: must be a string, not null"},
 	{"{'version':1,'subsystems':[{'nqn':'nqn.2014-08.org.nvmexpress.discovery'}]}",
 	 "subsystems[0].nqn: is the name of the discovery service"},
 	{"{'version':1,'subsystems':[{'nqn':'nqn.2026-11.io.weft:x'},"
 	 "{'nqn':'nqn.2026-11.io.weft:x'}]}",
 	 "subsystems[1].nqn: nqn.2026-11.io.weft:x is the name of subsystems[0] too"},
-	{SUB("'seriel':'x'"), "subsystems[0].seriel: is not known here; known are nqn, serial"},
+	{SUB("'seriel':'x'"), "subsystems[0].seriel: is not a known key; known keys: nqn, serial"},
 	{SUB("'serial':''"), "subsystems[0].serial: must have 1 to 20 characters, has 0"},
 	{SUB("'serial':'123456789012345678901'"), "subsystems[0].serial: must have 1 to 20"},
 	{SUB("'model':'caf\xc3\xa9'"), "subsystems[0].model: must be printable ASCII"},
 	{SUB("'allow_any_host':1"), "subsystems[0].allow_any_host: must be true or false"},
 	{SUB("'hosts':'x'"), "subsystems[0].hosts: must be a list"},
 	{SUB("'hosts':['nqn.2014-08.org.example:a','x']"), "subsystems[0].hosts[1]: \"x\" "},
-	{SUB("'hosts':[1]"), "subsystems[0].hosts[0]: must be a text"},
+	{SUB("'hosts':[1]"), "subsystems[0].hosts[0]: must be a string"},
 	{SUB("'hosts':['nqn.2014-08.org.example:a','nqn.2014-08.org.example:a']"),
 	 "subsystems[0].hosts[1]: \"nqn.2014-08.org.example:a\" is listed twice"},
 	{SUB("'rights':{'nqn.2014-08.org.example:a':'format'}"),
@@ -198,7 +201,7 @@ static const struct {
 	{SUB("'namespaces':[true]"), "subsystems[0].namespaces[0]: must be an object"},
 	{NS("'nsid':2"), "subsystems[0].namespaces[1].media: is missing"},
 	{NS("'media':'floppy:1'"), "subsystems[0].namespaces[1].media: "},
-	{NS("'media':7"), "subsystems[0].namespaces[1].media: must be a text"},
+	{NS("'media':7"), "subsystems[0].namespaces[1].media: must be a string"},
 	{NS("'media':'mem:1M','nsid':1"), "namespaces[1].nsid: 1 is used by namespaces[0] too"},
 	{NS("'media':'mem:1M','nsid':0"), "namespaces[1].nsid: is 0, must be 1 to 16384"},
 	{NS("'media':'mem:1M','nsid':4294967295"), "nsid: is 4294967295, must be 1 to 16384"},
@@ -222,10 +225,12 @@ static const struct {
 	{"{'version':1,'ports':[[]]}", "ports[0]: must be an object, not a list"},
 	{PORT("'id':0"), "ports[0].id: is 0, must be 1 to 65535"},
 	{PORT("'transport':'rdma'"), "ports[0].transport: \"rdma\" must be \"tcp\""},
+	{PORT("'transport':'TCP'"), "ports[0].transport: \"TCP\" must be \"tcp\""},
+	{PORT("'transport':3"), "ports[0].transport: must be a string, not a whole number"},
 	{PORT("'address':'localhost'"), "ports[0].address: \"localhost\" must be a numeric"},
 	{PORT("'address':'127.0.0.1:44'"), "ports[0].address: \"127.0.0.1:44\" must be"},
 	{PORT("'address':'[::1]'"), "ports[0].address: \"[::1]\" must be a numeric"},
-	{PORT("'service':4420"), "ports[0].service: must be a text, not a whole number"},
+	{PORT("'service':4420"), "ports[0].service: must be a string, not a whole number"},
 	{PORT("'service':'70000'"), "ports[0].service: \"70000\" must be a port number"},
 	{PORT("'advertise':'example.org'"), "ports[0].advertise: \"example.org\" must be"},
 	{PORT("'advertise':'0.0.0.0'"), "ports[0].advertise: \"0.0.0.0\" must be"},
@@ -237,12 +242,12 @@ static const struct {
 	{PORT("'ana':[{'group':1}]"), "ports[0].ana[0].state: is missing"},
 	{PORT("'ana':[{'state':'change'}]"), "ports[0].ana[0].group: is missing"},
 	{PORT("'ana':[{'group':1,'state':'change','stat':'change'}]"),
-	 "ports[0].ana[0].stat: is not known here; known are group, state"},
+	 "ports[0].ana[0].stat: is not a known key; known keys: group, state"},
 	{PORT("'ana':[7]"), "ports[0].ana[0]: must be an object"},
 	{PORT("'ana':[{'group':1,'state':'good'}]"), "ports[0].ana[0].state: \"good\" must be"},
 	{PORT("'ana':[{'group':1,'state':'change'},{'group':1,'state':'change'}]"),
 	 "ports[0].ana[1].group: 1 is listed twice"},
-	{PORT("'zero_copy':true"), "ports[0].zero_copy: must be a text, not"},
+	{PORT("'zero_copy':true"), "ports[0].zero_copy: must be a string, not"},
 	{PORT("'zero_copy':'yes'"), "ports[0].zero_copy: \"yes\" must be \"off\", \"auto\" or"},
 	{PORT("'zero_copy_min_bytes':4095"),
 	 "ports[0].zero_copy_min_bytes: is 4095, must be 4096 to 1048576"},
@@ -257,7 +262,7 @@ static const struct {
 	{LIMIT("'in_capsule_bytes':8200"), "limits.in_capsule_bytes: is 8200, must be a multiple"},
 	{LIMIT("'transfer_bytes':5000"), "limits.transfer_bytes: is 5000, must be a power of two"},
 	{LIMIT("'header_digest':0"), "limits.header_digest: must be true or false"},
-	{LIMIT("'kato_ms':0"), "limits.kato_ms: is not known here; known are connections"},
+	{LIMIT("'kato_ms':0"), "limits.kato_ms: is not a known key; known keys: connections"},
 	{"{'version':1,'limits':[]}", "limits: must be an object, not a list"},
 };
 
@@ -265,6 +270,46 @@ static void every_mistake_is_named(void)
 {
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++)
 		expect_error(quoted(mistakes[i].document), mistakes[i].error);
+}
+
+/* Ports of different transports may share an address, ports of one transport may not. */
+static void ports_clash_within_a_transport(void)
+{
+	struct config_port a = {.transport = DISCOVERY_TCP}, b = {.transport = DISCOVERY_TCP};
+
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &a.listen));
+	EXPECT_EQ(0, net_addr_parse("0.0.0.0:4420", 0, &b.listen));
+	EXPECT(config_ports_clash(&a, &b) && config_ports_clash(&b, &a));
+	EXPECT(config_ports_clash(&a, &a));
+	b.transport = DISCOVERY_RDMA;
+	EXPECT(!config_ports_clash(&a, &b) && !config_ports_clash(&b, &a));
+	b.listen = a.listen;
+	EXPECT(!config_ports_clash(&a, &b));
+	a.transport = DISCOVERY_RDMA;
+	EXPECT(config_ports_clash(&a, &b));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4421", 0, &a.listen));
+	EXPECT(!config_ports_clash(&a, &b));
+}
+
+/* The words of the document are the names of the transports that the target has. */
+static void transports_of_ports_are_those_of_the_target(void)
+{
+	const struct config_field *field = config_port_object.fields;
+	unsigned found = 0;
+
+	while (strcmp(field->key, "transport") != 0)
+		field++;
+	for (unsigned i = 0; i < 256; i++) {
+		const struct transport_ops *transport = transport_of((enum discovery_transport)i);
+
+		EXPECT_EQ(transport != NULL, i < field->word_count && field->words[i] != NULL);
+		if (!transport)
+			continue;
+		EXPECT_STR(transport->name, field->words[i]);
+		found++;
+	}
+	EXPECT_EQ(1, found);
+	EXPECT_EQ(DISCOVERY_TCP, field->number);
 }
 
 static void all_mistakes_are_collected(void)
@@ -543,6 +588,8 @@ static void a_snapshot_says_what_the_document_said(void)
 	if (!config || !registry)
 		return;
 	EXPECT_EQ(0, snapshot_from_config(config, registry, 5, &snapshot, &errors));
+	for (unsigned i = 0; i < snapshot->port_count; i++)
+		EXPECT(snapshot->ports[i].transport == &transport_tcp);
 	config_free(config);
 	media_registry_commit(registry);
 	EXPECT_EQ(2, media_registry_count(registry));
@@ -672,6 +719,8 @@ int main(void)
 	TAP_RUN(fills_in_defaults);
 	TAP_RUN(identities_are_random);
 	TAP_RUN(every_mistake_is_named);
+	TAP_RUN(ports_clash_within_a_transport);
+	TAP_RUN(transports_of_ports_are_those_of_the_target);
 	TAP_RUN(all_mistakes_are_collected);
 	TAP_RUN(a_long_name_is_refused);
 	TAP_RUN(a_bad_host_list_lets_nobody_in);

@@ -155,7 +155,7 @@ static void a_namespace_keeps_its_medium_and_its_size(void)
 		     NS("'media': 'file:/a,size=1M'"));
 	expect_refusal(NS("'media': 'file:/a'"), NS("'media': 'file:/b'"),
 		       "namespace " NQN
-		       "/1 has file:/a, not file:/b; give the new one another NSID");
+		       "/1 has file:/a, not file:/b; give the new namespace another NSID");
 	expect_refusal(NS("'media': 'file:/a'"), NS("'media': 'mem:1M', 'label': 'x'"), "--reset");
 }
 
@@ -196,6 +196,16 @@ static void ports_are_found_by_number_or_address(void)
 		     PORTS("{'id': 1, 'address': '::1', 'service': '4420', 'discovery': true}"));
 }
 
+static void ports_of_two_transports_share_an_address(void)
+{
+	expect_merge(PORT("'zero_copy': 'off'"),
+		     PORTS("{'transport': 'tcp', 'service': '4420', 'zero_copy': 'on'}"),
+		     PORT("'transport': 'tcp', 'zero_copy': 'on'"));
+	expect_merge(PORT("'zero_copy': 'off'"), PORTS("{'transport': 'rdma', 'service': '4420'}"),
+		     PORTS("{'id': 1, 'address': '127.0.0.1', 'service': '4420', 'zero_copy': "
+			   "'off'}, {'id': 2, 'transport': 'rdma', 'service': '4420'}"));
+}
+
 static void offers_of_a_port_are_united(void)
 {
 	expect_merge(PORT("'subsystems': ['" NQN "']"), PORT("'subsystems': ['" OTHER "']"),
@@ -226,6 +236,7 @@ int main(void)
 	TAP_RUN(namespaces_are_found_by_number_or_medium);
 	TAP_RUN(subsystems_are_found_by_name);
 	TAP_RUN(ports_are_found_by_number_or_address);
+	TAP_RUN(ports_of_two_transports_share_an_address);
 	TAP_RUN(offers_of_a_port_are_united);
 	TAP_RUN(states_of_groups_are_set);
 	return tap_end();

@@ -415,7 +415,7 @@ static void new_keys_are_read_strictly(void)
 			"\", \"" HOST2 "\"]"),
 		     "hosts: lists 2 hosts");
 	expect_error(NS("\"media\": \"mem:1M\", \"private\": 1"), "private: must be true or false");
-	expect_error(NS("\"media\": \"mem:1M\", \"labels\": \"x\""), "labels: is not known here");
+	expect_error(NS("\"media\": \"mem:1M\", \"labels\": \"x\""), "labels: is not a known key");
 	expect_error(ONE("\"pool\": {}"), "pool.folder: is missing");
 	expect_error(ONE("\"pool\": {\"folder\": \"/p\"}"), "pool.capacity: is missing");
 	expect_error(ONE("\"pool\": 1"), "pool: must be an object");
@@ -472,7 +472,7 @@ static void a_label_has_256_bytes(void)
 	label[TARGET_NS_LABEL_BYTES] = 'x';
 	label[TARGET_NS_LABEL_BYTES + 1] = 0;
 	snprintf(text, sizeof(text), NS("\"media\": \"mem:1M\", \"label\": \"%s\""), label);
-	expect_error(text, "label: has 257 bytes, at most 256");
+	expect_error(text, "label: has 257 bytes; the maximum is 256");
 }
 
 /* The given identity repeats a derived one, which is not in the document. */

@@ -4,7 +4,7 @@
  * One thread.
  */
 #include "tap.h"
-#include "wire/event_log.h"
+#include "wire/persistent_event.h"
 
 #include <errno.h>
 

@@ -252,7 +252,7 @@ static void refusal_names_address_and_remedy(void)
 	EXPECT_EQ(-ECONNREFUSED, world->result);
 	EXPECT(strstr(world->error.text, "connection refused") != NULL);
 	EXPECT(strstr(world->error.text, "weft serve") != NULL);
-	EXPECT(strstr(world->error.text, net_addr_format(&world->config.addr, addr)) != NULL);
+	EXPECT(strstr(world->error.text, net_addr_format(&world->config.addr.net, addr)) != NULL);
 	world_destroy(world);
 }
 

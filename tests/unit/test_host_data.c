@@ -541,7 +541,7 @@ static void silent_controller_is_lost_in_time(void)
 			} else {
 				world_submit(world, 1, false, 1);
 			}
-			expect_loss(world, 1, "nothing was heard");
+			expect_loss(world, 1, "nothing received");
 			EXPECT(sim_now(world->sim) - start_ns >= 300 * NS_PER_MS);
 			EXPECT(sim_now(world->sim) - start_ns < 310 * NS_PER_MS);
 			sim_net_partition(world->sim, NULL, false);
@@ -571,7 +571,7 @@ static void long_way_is_not_a_dead_path(void)
 		sim_net_partition(world->sim, NULL, true);
 		start_ns = sim_now(world->sim);
 		world_submit(world, 1, false, 1);
-		expect_loss(world, 1, "nothing was heard");
+		expect_loss(world, 1, "nothing received");
 		/* Four round trips of 400 ms. */
 		EXPECT(sim_now(world->sim) - start_ns >= 1600 * NS_PER_MS);
 		EXPECT(sim_now(world->sim) - start_ns < 1700 * NS_PER_MS);
@@ -613,7 +613,7 @@ static void link_that_dies_under_a_slow_medium_is_noticed(void)
 		EXPECT_EQ(0, world->lost_count);
 		start_ns = sim_now(world->sim);
 		sim_net_partition(world->sim, NULL, true);
-		expect_loss(world, 3, "nothing was heard");
+		expect_loss(world, 3, "nothing received");
 		EXPECT(sim_now(world->sim) - start_ns > 190 * NS_PER_MS);
 		EXPECT(sim_now(world->sim) - start_ns < 310 * NS_PER_MS);
 		sim_net_partition(world->sim, NULL, false);
@@ -709,7 +709,7 @@ static void lost_controller_gets_nothing_more(void)
 			sim_net_partition(world->sim, NULL, true);
 			commands = world->fake->commands;
 			world_submit(world, 10, true, 1);
-			expect_loss(world, 10, "nothing was heard");
+			expect_loss(world, 10, "nothing received");
 			EXPECT(world->cmds[0].cmd.may_have_run);
 			sim_net_partition(world->sim, NULL, false);
 			sim_run_until(world->sim, sim_now(world->sim) + NS_PER_S);

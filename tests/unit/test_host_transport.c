@@ -7,7 +7,9 @@
  */
 #include "host_world.h"
 
+#include "base/text.h"
 #include "host/host_transport.h"
+#include "host/mpath.h"
 
 #include <errno.h>
 
@@ -70,27 +72,39 @@ static uint64_t direct_property(const struct nvme_sqe *sqe)
 	return 0;
 }
 
-static uint64_t direct_fabrics(const struct nvme_sqe *sqe)
+/* The controller behind each transport has an ID of its own. */
+static uint16_t direct_cntlid(const struct host_queue *queue)
 {
-	return fabrics_type(sqe) == NVMF_CONNECT ? 7 : direct_property(sqe);
+	return queue->transport->trtype == DISCOVERY_RDMA ? 7 : 8;
 }
 
-static uint64_t direct_admin(const struct host_cmd *cmd)
+static uint64_t direct_fabrics(const struct host_slot *slot)
 {
-	static const struct ctrl_identity identity = {
+	const struct nvme_sqe *sqe = &slot->cmd->sqe;
+
+	return fabrics_type(sqe) == NVMF_CONNECT ? direct_cntlid(slot->queue)
+						 : direct_property(sqe);
+}
+
+static uint64_t direct_admin(const struct host_slot *slot)
+{
+	const struct host_cmd *cmd = slot->cmd;
+	const struct ctrl_identity identity = {
 		.serial = "1",
 		.model = "direct",
 		.firmware = "1",
 		.subsystem_nqn = "nqn.2026-11.io.weft:default",
 		.type = CTRL_TYPE_IO,
-		.cntlid = 7,
+		.cntlid = direct_cntlid(slot->queue),
 		.version = NVME_VERSION_BASE,
 		.queue_entries_max = 64,
 		.namespace_id_max = 1,
 	};
 
-	if (cmd->sqe.opcode == NVME_ADMIN_IDENTIFY)
+	if (cmd->sqe.opcode == NVME_ADMIN_IDENTIFY && (le32_get(cmd->sqe.cdw10) & 0xff) == 1)
 		identify_ctrl_encode(&identity, cmd->data);
+	else if (cmd->data_bytes > 0)
+		memset(cmd->data, 0, cmd->data_bytes); /* no namespaces */
 	return feature_queue_count_encode(2, 2);
 }
 
@@ -118,9 +132,11 @@ static void direct_serve(struct direct_slot *ds)
 	EXPECT_EQ(DIRECT_MARK + slot->index, ds->mark);
 	EXPECT_EQ(slot->index, le16_get(cmd->sqe.cid));
 	if (cmd->sqe.opcode == NVME_OPCODE_FABRICS)
-		result = direct_fabrics(&cmd->sqe);
+		result = direct_fabrics(slot);
+	else if (slot->queue->qid == 0 && cmd->sqe.opcode == NVME_ADMIN_ASYNC_EVENT)
+		return;
 	else if (slot->queue->qid == 0)
-		result = direct_admin(cmd);
+		result = direct_admin(slot);
 	else if (direct.is_silent || direct.is_never_sent)
 		return;
 	else if (!slot->is_forgotten)
@@ -233,7 +249,23 @@ static void direct_get_stats(struct host_queue *queue, struct host_queue_stats *
 }
 
 static const struct host_transport transport_direct = {
+	.name = "direct",
+	.trtype = DISCOVERY_RDMA,
 	.connect_step = "direct connect",
+	.queue_bytes = sizeof(struct direct_queue),
+	.slot_bytes = sizeof(struct direct_slot),
+	.connect = direct_connect,
+	.send = direct_send,
+	.forget = direct_forget,
+	.close = direct_close,
+	.get_stats = direct_get_stats,
+};
+
+/* The same behaviour as another transport, with port numbers of its own. */
+static const struct host_transport transport_other = {
+	.name = "other",
+	.trtype = 254,
+	.connect_step = "other connect",
 	.queue_bytes = sizeof(struct direct_queue),
 	.slot_bytes = sizeof(struct direct_slot),
 	.connect = direct_connect,
@@ -248,7 +280,7 @@ static struct world *direct_world(uint64_t seed)
 	struct world *world = world_create(seed);
 
 	memset(&direct, 0, sizeof(direct));
-	world->config.transport = &transport_direct;
+	world->config.addr.transport = &transport_direct;
 	world->config.io_queue_size = 5;
 	return world;
 }
@@ -422,6 +454,120 @@ static void forgotten_slot_drains(void)
 	world_destroy(world);
 }
 
+/* ---- addresses and paths -------------------------------------------------------------------- */
+
+static struct host_addr addr_over(const struct host_transport *transport, const char *text)
+{
+	struct host_addr addr = {.transport = transport};
+
+	CHECK(net_addr_parse(text, 0, &addr.net) == 0);
+	return addr;
+}
+
+static void address_is_of_a_transport(void)
+{
+	struct host_addr unnamed = addr_over(NULL, "10.0.0.1:4420");
+	struct host_addr tcp = addr_over(&host_transport_tcp, "10.0.0.1:4420");
+	struct host_addr direct_addr = addr_over(&transport_direct, "10.0.0.1:4420");
+	struct host_addr ipv6 = addr_over(&transport_direct, "[fd00::1]:5");
+	struct host_addr other_port = addr_over(&transport_direct, "10.0.0.1:4421");
+	char text[HOST_ADDR_TEXT_BYTES];
+
+	EXPECT(host_addr_same(&unnamed, &tcp) && host_addr_same(&tcp, &unnamed));
+	EXPECT(!host_addr_same(&unnamed, &direct_addr) && !host_addr_same(&direct_addr, &tcp));
+	EXPECT(host_addr_same(&direct_addr, &direct_addr));
+	EXPECT(!host_addr_same(&direct_addr, &other_port) && !host_addr_same(&direct_addr, &ipv6));
+	EXPECT_STR("10.0.0.1:4420", host_addr_format(&unnamed, text));
+	EXPECT_STR("10.0.0.1:4420", host_addr_format(&tcp, text));
+	EXPECT_STR("direct 10.0.0.1:4420", host_addr_format(&direct_addr, text));
+	EXPECT_STR("direct [fd00::1]:5", host_addr_format(&ipv6, text));
+	EXPECT_STR("tcp", host_addr_transport_name(&unnamed));
+	EXPECT_STR("direct", host_addr_transport_name(&direct_addr));
+}
+
+static void transports_of_the_build_are_found(void)
+{
+	EXPECT(host_transport_of(DISCOVERY_TCP) == &host_transport_tcp);
+	EXPECT(host_transport_of(DISCOVERY_RDMA) == NULL);
+	EXPECT(host_transport_find("tcp") == &host_transport_tcp);
+	EXPECT(host_transport_find("rdma") == NULL && host_transport_find("") == NULL);
+	EXPECT_STR("tcp", host_transport_names());
+}
+
+static bool is_mpath_there;
+
+static void on_mpath_ready(struct mpath *mpath, void *arg, int res, const struct host_error *error)
+{
+	EXPECT_EQ(0, res);
+}
+
+static void on_mpath_gone(void *arg)
+{
+	is_mpath_there = false;
+}
+
+static bool mpath_is_there(void *arg)
+{
+	return is_mpath_there;
+}
+
+static void path_infos_check(struct mpath *mpath, const char *first, const char *second)
+{
+	const char *const names[] = {first, second};
+	char text[HOST_ADDR_TEXT_BYTES];
+	struct path_info info;
+
+	EXPECT_EQ(second ? 2 : 1, mpath_path_count(mpath));
+	for (unsigned i = 0; i < mpath_path_count(mpath); i++) {
+		mpath_path_info(mpath, i, &info);
+		EXPECT_STR(names[i], host_addr_format(&info.addr, text));
+		EXPECT_EQ(PATH_LIVE, info.state);
+		EXPECT_STR("", info.refusal);
+	}
+}
+
+static void mpath_run(struct world *world, uint64_t ms)
+{
+	sim_leave(world->reactor);
+	sim_run_until(world->sim, sim_now(world->sim) + ms * NS_PER_MS);
+	sim_enter(world->reactor);
+}
+
+/* One IP address and port number over two transports: two paths, each live and removed alone. */
+static void paths_of_two_transports_share_an_address(void)
+{
+	static const struct mpath_callbacks callbacks = {.ready = on_mpath_ready};
+	struct world *world = direct_world(7);
+	struct host_addr addrs[] = {addr_over(&transport_direct, "10.0.0.1:4420"),
+				    addr_over(&transport_other, "10.0.0.1:4420"),
+				    addr_over(&transport_direct, "10.0.0.1:4420")};
+	struct mpath_config config = {.io_queues = 1, .io_queue_size = 8, .numa_node = -1};
+	struct mpath *mpath = NULL;
+
+	host_timeouts_fill(&config.timeouts, HOST_PROFILE_DEFAULT);
+	text_copy(config.subsystem_nqn, sizeof(config.subsystem_nqn), world->config.subsystem_nqn);
+	text_copy(config.host_nqn, sizeof(config.host_nqn), world->config.host_nqn);
+	config.host_id = world->config.host_id;
+	sim_enter(world->reactor);
+	EXPECT_EQ(-EINVAL, mpath_open(world->reactor, &config, addrs, 3, &callbacks, NULL, &mpath));
+	CHECK(mpath_open(world->reactor, &config, addrs, 2, &callbacks, NULL, &mpath) == 0);
+	is_mpath_there = true;
+	mpath_run(world, 1000);
+	path_infos_check(mpath, "direct 10.0.0.1:4420", "other 10.0.0.1:4420");
+	EXPECT_EQ(-EEXIST, mpath_add_path(mpath, &addrs[2]));
+	EXPECT_EQ(0, mpath_remove_path(mpath, &addrs[0]));
+	EXPECT_EQ(-ENOENT, mpath_remove_path(mpath, &addrs[0]));
+	mpath_run(world, 1000);
+	path_infos_check(mpath, "other 10.0.0.1:4420", NULL);
+	EXPECT_EQ(0, mpath_add_path(mpath, &addrs[0]));
+	mpath_run(world, 1000);
+	path_infos_check(mpath, "other 10.0.0.1:4420", "direct 10.0.0.1:4420");
+	mpath_close(mpath, on_mpath_gone, NULL);
+	sim_leave(world->reactor);
+	EXPECT(sim_run_while(world->sim, mpath_is_there, NULL, 60 * NS_PER_S));
+	world_destroy(world);
+}
+
 int main(void)
 {
 	log_set_level(LOG_LEVEL_ERROR);
@@ -431,5 +577,8 @@ int main(void)
 	TAP_RUN(answered_command_ends_with_its_buffer);
 	TAP_RUN(lost_commands_tell_whether_they_left);
 	TAP_RUN(forgotten_slot_drains);
+	TAP_RUN(address_is_of_a_transport);
+	TAP_RUN(transports_of_the_build_are_found);
+	TAP_RUN(paths_of_two_transports_share_an_address);
 	return tap_end();
 }

@@ -162,7 +162,7 @@ static void sockets_take_the_place_of_dead_ones_alone(void)
 	EXPECT_EQ(0600, info.st_mode & 07777);
 	/* A socket with a live owner stays. */
 	EXPECT_EQ(-EADDRINUSE, http_listen_unix(path, &second, &other, &error));
-	EXPECT(strstr(error.text, "another process answers") != NULL);
+	EXPECT(strstr(error.text, "another process listens") != NULL);
 	CHECK(close(fd) == 0 && stat(path, &info) == 0);
 	free(name.path); /* as after a kill */
 	EXPECT_EQ(0, http_listen_unix(path, &fd, &name, &error));

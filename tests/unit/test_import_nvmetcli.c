@@ -159,8 +159,8 @@ static const char *const bad_nguids[] = {
 
 static void nonsense_is_refused(void)
 {
-	expect_error("[]", "not what nvmetcli saves");
-	expect_error("{\"version\": 1}", "not what nvmetcli saves");
+	expect_error("[]", "not a document of `nvmetcli save`");
+	expect_error("{\"version\": 1}", "not a document of `nvmetcli save`");
 	expect_error("{\"subsystems\": [{\"attr\": {}}]}", "a subsystem without \"nqn\"");
 	expect_error("{\"subsystems\": [7]}", "a subsystem without \"nqn\"");
 	expect_error("{\"ports\": [{\"addr\": {\"trtype\": \"tcp\"}}]}",

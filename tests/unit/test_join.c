@@ -6,6 +6,7 @@
 #include "tap.h"
 
 #include "base/text.h"
+#include "host/host_transport.h"
 #include "host/join.h"
 
 #include <errno.h>
@@ -21,9 +22,9 @@ static void setup(void)
 
 	join = join_create();
 	for (unsigned i = 0; i < 4; i++) {
-		struct net_addr addr;
+		struct host_addr addr = {.transport = NULL};
 
-		EXPECT_EQ(0, net_addr_parse(addrs[i], 0, &addr));
+		EXPECT_EQ(0, net_addr_parse(addrs[i], 0, &addr.net));
 		EXPECT_EQ(0, join_ctrl_add(join, &ctrls[i], &addr));
 	}
 }
@@ -284,16 +285,47 @@ static void without_identifiers_any_sign_of_a_change_replaces(void)
 
 static void a_removed_address_speaks_no_more(void)
 {
-	struct net_addr addr;
+	struct host_addr addr = {.transport = NULL};
 	struct join_ns *first;
 
 	setup();
 	first = see(1, named(1, 0, 0));
 	join_ctrl_remove(join, &ctrls[1]);
 	EXPECT(see(0, named(2, 0, 0)) != NULL && join_ns_is_replaced(first));
-	EXPECT_EQ(0, net_addr_parse("10.0.0.9:1", 0, &addr));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.9:1", 0, &addr.net));
 	EXPECT_EQ(0, join_ctrl_add(join, &ctrls[1], &addr));
 	teardown();
+}
+
+/* One IP address and port number over two transports is two addresses: each has its own word and
+ * its own controllers. */
+static void transports_have_addresses_of_their_own(void)
+{
+	static const struct host_transport verbs = {.name = "rdma", .trtype = DISCOVERY_RDMA};
+	struct host_addr addr = {.transport = NULL};
+	struct ctrl_identity identity = {.serial = "S1", .cntlid = 3};
+	struct join_ctrl tcp, again, rdma;
+
+	join = join_create();
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &addr.net));
+	EXPECT_EQ(0, join_ctrl_add(join, &tcp, &addr));
+	EXPECT_EQ(0, join_ctrl_add(join, &again, &addr));
+	addr.transport = &verbs;
+	EXPECT_EQ(0, join_ctrl_add(join, &rdma, &addr));
+	EXPECT(tcp.addr_index == again.addr_index && tcp.addr_index != rdma.addr_index);
+	EXPECT_EQ(0, join_ctrl_enter(join, &tcp, &identity, why));
+	EXPECT_EQ(-EBUSY, join_ctrl_enter(join, &again, &identity, why));
+	EXPECT(strstr(why, "another connection to 10.0.0.1:4420") != NULL);
+	EXPECT_EQ(-EUCLEAN, join_ctrl_enter(join, &rdma, &identity, why));
+	EXPECT(strstr(why,
+		      "10.0.0.1:4420 and rdma 10.0.0.1:4420 both have a controller with ID 3"));
+	join_ctrl_leave(join, &tcp);
+	identity.cntlid = 4;
+	EXPECT_EQ(0, join_ctrl_enter(join, &rdma, &identity, why));
+	join_ctrl_remove(join, &tcp);
+	join_ctrl_remove(join, &again);
+	join_ctrl_remove(join, &rdma);
+	join_put(join);
 }
 
 int main(void)
@@ -311,5 +343,6 @@ int main(void)
 	TAP_RUN(eui64_alone_is_an_identity);
 	TAP_RUN(without_identifiers_any_sign_of_a_change_replaces);
 	TAP_RUN(a_removed_address_speaks_no_more);
+	TAP_RUN(transports_have_addresses_of_their_own);
 	return tap_end();
 }

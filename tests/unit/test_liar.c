@@ -269,8 +269,9 @@ static const struct lie read_lies[] = {
 	{"type of a host", "PDU type", PATHING, patched_data, PATCH(AT_TYPE, 1, 4)},
 	{"type 255", "PDU type", PATHING, patched_data, PATCH(AT_TYPE, 1, 255)},
 	{"second ICResp", "second init", PATHING, patched_data, PATCH(AT_TYPE, 1, 1)},
-	{"flag of digests", "agreement", PATHING, patched_data, PATCH(AT_FLAGS, 1, 0x0d)},
-	{"flag of data digests", "agreement", PATHING, patched_data, PATCH(AT_FLAGS, 1, 0x0e)},
+	{"flag of digests", "differs from ICReq", PATHING, patched_data, PATCH(AT_FLAGS, 1, 0x0d)},
+	{"flag of data digests", "differs from ICReq", PATHING, patched_data,
+	 PATCH(AT_FLAGS, 1, 0x0e)},
 	{"success, not last", "success before", PATHING, patched_data, PATCH(AT_FLAGS, 1, 0x08)},
 	{"last not marked", "not marked", PATHING, patched_data, PATCH(AT_FLAGS, 1, 0)},
 	{"header of 0", "header length", PATHING, patched_data, PATCH(AT_HLEN, 1, 0)},
@@ -412,7 +413,7 @@ static void tell_setup_lie(const struct lie *lie, void (*on_ready)(struct fake_c
 		printf("# %s: %s\n", lie->name, world->error.text);
 	EXPECT_EQ(lie->result, world->result);
 	expect_text(world, lie);
-	net_addr_format(&world->config.addr, addr);
+	net_addr_format(&world->config.addr.net, addr);
 	if (strstr(world->error.text, addr) == NULL &&
 	    strstr(world->error.text, world->config.subsystem_nqn) == NULL) {
 		printf("# %s: %s\n", lie->name, world->error.text);
@@ -534,8 +535,8 @@ static const struct lie setup_lies[] = {
 	{"CAP 0", "CAP.MQES", .result = -EPROTO, .script = cap_is_0},
 	{"CAP of ones", "no answer within", .result = -ETIMEDOUT, .script = cap_is_ones},
 	{"CSTS.CFS", "fatal status", .result = -EIO, .script = fatal_status},
-	{"Identify of zeros", "makes no sense", .result = -EPROTO, .script = identify_zeros},
-	{"Identify of ones", "makes no sense", .result = -EPROTO, .script = identify_ones},
+	{"Identify of zeros", "is invalid", .result = -EPROTO, .script = identify_zeros},
+	{"Identify of ones", "is invalid", .result = -EPROTO, .script = identify_ones},
 	{"Identify without data", "Data Transfer Error", .result = -EIO,
 	 .script = identify_nothing},
 	{"Identify refused", "Invalid Field", .result = -EIO, .script = identify_refused},

@@ -177,8 +177,8 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT(!flush_now(&gone));
 	EXPECT_EQ(1, loss_told(&ns, &untold));
 	EXPECT_EQ(0, untold);
-	loss_untell(&ns, 0);
-	loss_untell(&ns, 5);
+	loss_repeat(&ns, 0);
+	loss_repeat(&ns, 5);
 	/* An earlier user gets the error too, but did not make the write. */
 	EXPECT(!flush_now(&bystander));
 	EXPECT_EQ(0, loss_told(&ns, &untold));
@@ -190,7 +190,7 @@ static void what_reached_nobody_is_told_to_the_next_user(void)
 	EXPECT_EQ(0, again);
 	loss_told_late(&ns, again);
 	/* The newcomer's answer was lost, too. */
-	loss_untell(&ns, 0);
+	loss_repeat(&ns, 0);
 	EXPECT_EQ(0, loss_told(&ns, &again));
 }
 
@@ -386,10 +386,10 @@ static void a_path_that_is_made_again_finds_its_loss(void)
 	char text[JOIN_WHY_BYTES];
 	struct join_ctrl ctrl;
 	struct join_ns *one, *two;
-	struct net_addr addr;
+	struct host_addr addr = {.transport = NULL};
 	uint64_t told = 0;
 
-	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &addr));
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4420", 0, &addr.net));
 	EXPECT_EQ(0, join_ctrl_add(join, &ctrl, &addr));
 	identity.instance[0] = 1;
 	EXPECT_EQ(0, join_ctrl_enter(join, &ctrl, &identity, text));

@@ -235,7 +235,7 @@ static void a_file_serves_one_writer(void)
 	struct media *first = open_or_die(spec_of("lock", ",size=1M"));
 	struct media *second;
 
-	refuses(-EWOULDBLOCK, spec_of("lock", ""), "are over; try again");
+	refuses(-EWOULDBLOCK, spec_of("lock", ""), "have ended; try again");
 	refuses(-EWOULDBLOCK, spec_of("lock", ",readonly"), "/lock is open in this target");
 	media_close(first);
 	first = open_or_die(spec_of("lock", ",readonly"));
@@ -289,7 +289,7 @@ static void nothing_is_written_to_a_file_that_was_cut(void)
 	EXPECT_EQ(0, harness_read(media, 0, back, 8192));
 	EXPECT(memcmp(back, data, 8192) == 0);
 	EXPECT(media_problem(media, &problem));
-	EXPECT(strstr(problem.text, "cut from 1048576 to 8192 bytes") != NULL);
+	EXPECT(strstr(problem.text, "truncated from 1048576 to 8192 bytes") != NULL);
 	/* size= does not fill the file with zeroes, nor does a file that others extend heal by
 	 * itself. */
 	EXPECT(media_reopen(media, spec_of("cut", ",size=2M"), &next, &problem) < 0);
@@ -406,7 +406,7 @@ static void memory_without_huge_pages_says_so(void)
 	struct media *media = NULL;
 	char pages[64];
 
-	snprintf(pages, sizeof(pages), "mem: no %lu huge pages of %lu KiB",
+	snprintf(pages, sizeof(pages), "mem: cannot allocate %lu huge pages of %lu KiB",
 		 (1ul << 40) / huge_page_kib(), huge_page_kib());
 	/* 1 PiB: more than any machine has. */
 	EXPECT(media_open("mem:1024T,huge", &media, &error) < 0);

@@ -163,9 +163,9 @@ static void growing_keeps_the_live_state(void)
 		EXPECT_EQ(256, ns_at(first, i)->block_count);
 		EXPECT_EQ(512, ns_at(second, i)->block_count);
 		EXPECT(ns_at(first, i)->locals == ns_at(second, i)->locals);
-		EXPECT(ns_at(first, i)->store != ns_at(second, i)->store);
-		EXPECT(ns_store_live(ns_at(first, i)->store) ==
-		       ns_store_live(ns_at(second, i)->store));
+		EXPECT(ns_at(first, i)->backing != ns_at(second, i)->backing);
+		EXPECT(ns_backing_live(ns_at(first, i)->backing) ==
+		       ns_backing_live(ns_at(second, i)->backing));
 	}
 	EXPECT_EQ(9, ns_at(second, 1)->mapped[5]);
 	media_registry_commit(registry);
@@ -201,7 +201,7 @@ static void a_rollback_gives_everything_back(void)
 	EXPECT_EQ(1 << 20, file_bytes("a"));
 	EXPECT_EQ(UINT64_MAX, file_bytes("c"));
 	third = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
-	EXPECT(ns_at(first, 0)->store == ns_at(third, 0)->store);
+	EXPECT(ns_at(first, 0)->backing == ns_at(third, 0)->backing);
 	media_registry_commit(registry);
 	snapshot_destroy(first);
 	snapshot_destroy(third);
@@ -218,7 +218,7 @@ static void a_change_in_force_can_be_taken_back(void)
 	media_registry_commit(registry);
 	second = build("'namespaces':[{'media':'file:%s/a,size=2M'},{'media':'mem:1M'}]", folder);
 	back = build("'namespaces':[{'media':'file:%s/a,size=1M'}]", folder);
-	EXPECT(ns_at(first, 0)->store == ns_at(back, 0)->store);
+	EXPECT(ns_at(first, 0)->backing == ns_at(back, 0)->backing);
 	snapshot_destroy(first);
 	snapshot_destroy(second);
 	media_registry_rollback(registry);
@@ -397,7 +397,7 @@ static void protection_for_good_outlives_the_document(void)
 	EXPECT_STR("6f1c7b9a-52e0-4d0b-9a39-1f0f5c1d2e31", protected_key);
 	snapshot_destroy(s);
 	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
-	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	EXPECT(strstr(errors.texts[0], "write protected permanently") != NULL);
 	/* The namespace is left out; the next process still knows its protection. */
 	s = build("'namespaces':[{'media':'null:1M'," U2 "}]");
 	media_registry_commit(registry);
@@ -405,7 +405,7 @@ static void protection_for_good_outlives_the_document(void)
 	end();
 	begin();
 	EXPECT(!build("'namespaces':[{'media':'null:1M'," U1 "}]"));
-	EXPECT(strstr(errors.texts[0], "write protected for good") != NULL);
+	EXPECT(strstr(errors.texts[0], "write protected permanently") != NULL);
 	s = build("'namespaces':[{'media':'null:1M','write_protect':'permanent'," U1 "}]");
 	EXPECT(s != NULL);
 	media_registry_commit(registry);

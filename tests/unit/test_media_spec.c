@@ -127,7 +127,7 @@ static void bad_fault_rules_are_named(void)
 	refuses("fault:late:ms=1:count=1@mem:1M", "late acts on each opening");
 	refuses("fault:late:ms=1:after=1@mem:1M", "late acts on each opening");
 	refuses("fault:fail@mem:x", "\"x\" is not a size");
-	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "inside each other");
+	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "nested in each other");
 }
 
 static void parsed_values_are_right(void)

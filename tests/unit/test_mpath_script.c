@@ -202,6 +202,7 @@ static bool is_nothing_said(void *arg)
  * away: meanwhile a wrong machine must not get the NSID. */
 static void refused_command_is_no_word_of_its_path(void)
 {
+	struct host_addr addr = {.transport = NULL};
 	struct mpath_ns *handle;
 	struct script_io op;
 
@@ -219,7 +220,8 @@ static void refused_command_is_no_word_of_its_path(void)
 		EXPECT(world.victim == &world.actors[0] && info_of(0).state != PATH_LIVE);
 		world.actor_count = 2;
 		sim_enter(world.reactor);
-		EXPECT_EQ(0, mpath_add_path(world.mpath, &world.actors[1].fake->listener.addr));
+		addr.net = world.actors[1].fake->listener.addr;
+		EXPECT_EQ(0, mpath_add_path(world.mpath, &addr));
 		sim_leave(world.reactor);
 		EXPECT(sim_run_while(world.sim, is_nothing_said, NULL, NS_PER_S));
 		EXPECT(info_of(0).state != PATH_LIVE && !op.is_done);
@@ -312,6 +314,7 @@ static void replacement_seen_by_another_reactor_is_looked_for(void)
 	struct join_ns *joined = NULL;
 	struct join_sight sight = {.nsid = 1};
 	char why[JOIN_WHY_BYTES];
+	struct host_addr addr = {.transport = NULL};
 	struct script_io op;
 	unsigned looks;
 
@@ -321,8 +324,8 @@ static void replacement_seen_by_another_reactor_is_looked_for(void)
 		sight.identity = &world.actors[0].ns;
 		looks = world.actors[0].looks;
 		world.actors[0].ns.uuid = (struct uuid){{8, 8}};
-		CHECK(join_ctrl_add(world.config.join, &there,
-				    &world.actors[0].fake->listener.addr) == 0);
+		addr.net = world.actors[0].fake->listener.addr;
+		CHECK(join_ctrl_add(world.config.join, &there, &addr) == 0);
 		EXPECT_EQ(0, join_ns_see(world.config.join, &there, &sight, &joined, why));
 		EXPECT(is_ns_gone(NULL));
 		io_start(&op, false, false);
@@ -438,9 +441,9 @@ static void namespaces_that_cannot_be_used_are_left_out(void)
 		const char *why;
 	} rows[] = {
 		{spoil_metadata, "left out: its blocks have metadata"},
-		{spoil_block_size, "left out: its identity makes no sense"},
-		{spoil_length, "left out: its descriptors make no sense"},
-		{spoil_command_set, "left out: it is of another command set"},
+		{spoil_block_size, "left out: its identity is invalid"},
+		{spoil_length, "left out: its descriptors are invalid"},
+		{spoil_command_set, "left out: it has another command set"},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {

@@ -31,42 +31,42 @@ static const struct peer peer = {.peers = &peers, .config = &config};
 /* Evidence of one served file and one that is no longer served. */
 static enum peer_evidence evidence_of(int served_fd, int unserved_fd)
 {
-	struct peer_shares *shares = calloc(1, sizeof(*shares) + 2 * sizeof(shares->entries[0]));
+	struct peer_file_table *table = calloc(1, sizeof(*table) + 2 * sizeof(table->entries[0]));
 	enum peer_evidence evidence;
 
-	if (!shares)
+	if (!table)
 		abort();
-	shares->names = names;
-	shares->name_count = 1;
-	shares->count = 2;
-	shares->entries[0] = (struct peer_shared){.fd = served_fd};
-	shares->entries[1] =
-		(struct peer_shared){.fd = unserved_fd, .subsystem = PEER_SHARED_UNSERVED};
-	atomic_store(&peers.shares, shares);
+	table->names = names;
+	table->name_count = 1;
+	table->count = 2;
+	table->entries[0] = (struct peer_file_entry){.fd = served_fd};
+	table->entries[1] =
+		(struct peer_file_entry){.fd = unserved_fd, .subsystem = PEER_FILE_UNSERVED};
+	atomic_store(&peers.file_table, table);
 	evidence = peer_evidence(&peer, NQN);
-	atomic_store(&peers.shares, NULL);
-	free(shares);
+	atomic_store(&peers.file_table, NULL);
+	free(table);
 	return evidence;
 }
 
 /* The peer serves another file: its lock cannot be on this member's file, dead or alive. */
 static void another_file_tells_nothing(void)
 {
-	struct peer_shares *shares = calloc(1, sizeof(*shares) + sizeof(shares->entries[0]));
+	struct peer_file_table *table = calloc(1, sizeof(*table) + sizeof(table->entries[0]));
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
-	if (!shares)
+	if (!table)
 		abort();
-	shares->names = names;
-	shares->name_count = 1;
-	shares->count = 1;
-	shares->entries[0] = (struct peer_shared){.fd = fd, .differs = 1u << config.index};
-	atomic_store(&peers.shares, shares);
+	table->names = names;
+	table->name_count = 1;
+	table->count = 1;
+	table->entries[0] = (struct peer_file_entry){.fd = fd, .differs = 1u << config.index};
+	atomic_store(&peers.file_table, table);
 	EXPECT_EQ(PEER_EVIDENCE_NONE, peer_evidence(&peer, NQN));
-	shares->entries[0].differs = (uint16_t) ~(1u << config.index);
+	table->entries[0].differs = (uint16_t) ~(1u << config.index);
 	EXPECT_EQ(PEER_EVIDENCE_DEAD, peer_evidence(&peer, NQN));
-	atomic_store(&peers.shares, NULL);
-	free(shares);
+	atomic_store(&peers.file_table, NULL);
+	free(table);
 	close(fd);
 }
 

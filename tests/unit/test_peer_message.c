@@ -4,13 +4,19 @@
  * frame; proofs and keys differ by label, secret and nonce.
  */
 #include "base/text.h"
+#include "base/unix_addr.h"
+#include "base/unix_socket.h"
 #include "cluster/peer_auth.h"
+#include "cluster/peer_link.h"
 #include "cluster/peer_message.h"
-#include "tap.h"
 #include "target/ctrl_reset.h"
+#include "temp_folder.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char *error;
 static struct peer_frame frame;
@@ -233,6 +239,55 @@ static void seen(void)
 	EXPECT_THAT(peer_seen_decode(body, &generation) == -EPROTO, "no generation");
 }
 
+/* Listens at the path, and dials it as a peer's address. Returns the result of the dial. */
+static int path_dial(const char *path)
+{
+	struct peer_addr addr = {{0}};
+	struct unix_name name;
+	struct net_addr net;
+	int listener, folder, res;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	text_copy(addr.path, sizeof(addr.path), path);
+	res = unix_socket_listen(path, 1, &listener, &name);
+	if (res == 0)
+		res = peer_addr_to_net(&addr, &net, &folder);
+	if (res == 0 && connect(fd, (struct sockaddr *)&net.storage, net.len_bytes) != 0)
+		res = -errno;
+	if (folder >= 0)
+		close(folder);
+	unix_name_remove(&name);
+	close(listener);
+	close(fd);
+	return res;
+}
+
+/* A Unix address has 107 bytes; the paths of members may be longer. */
+static void addresses(void)
+{
+	struct peer_addr addr = {{0}};
+	char path[512];
+	struct net_addr net;
+	int folder;
+
+	EXPECT_EQ(0, net_addr_parse("10.0.0.1:4430", 0, &addr.addr));
+	EXPECT_EQ(0, peer_addr_to_net(&addr, &net, &folder));
+	EXPECT(net_addr_port(&net) == 4430 && folder == -1);
+	snprintf(path, sizeof(path), "%s/a.sock", root);
+	EXPECT_EQ(0, path_dial(path));
+	snprintf(path, sizeof(path), "%s/%0120d", root, 0);
+	EXPECT_EQ(0, mkdir(path, 0700));
+	snprintf(path, sizeof(path), "%s/%0120d/a.sock", root, 0);
+	EXPECT_EQ(0, path_dial(path));
+	snprintf(addr.path, sizeof(addr.path), "%s/%0120d/a.sock", root, 1);
+	EXPECT_EQ(-ENOENT, peer_addr_to_net(&addr, &net, &folder));
+	EXPECT(folder == -1 && ((struct sockaddr_un *)&net.storage)->sun_path[0] == 0);
+	snprintf(path, sizeof(path), "/%099d/%080d", 0, 0);
+	EXPECT(unix_addr_fits(path) && unix_addr_fits("/a"));
+	snprintf(path, sizeof(path), "/%099d/%081d", 0, 0);
+	EXPECT(!unix_addr_fits(path));
+}
+
 static void proofs(void)
 {
 	struct peers_config config = {.name = "a", .secret_bytes = 32, .peer_count = 1};
@@ -285,6 +340,9 @@ static void member_lists(void)
 
 int main(void)
 {
+	if (!root_make())
+		return 1;
+	TAP_RUN(addresses);
 	TAP_RUN(frames);
 	TAP_RUN(spoilt);
 	TAP_RUN(hellos);
@@ -295,5 +353,5 @@ int main(void)
 	TAP_RUN(seen);
 	TAP_RUN(proofs);
 	TAP_RUN(member_lists);
-	return tap_end();
+	return root_end();
 }

@@ -239,7 +239,7 @@ static void a_document_without_identities_is_refused(void)
 
 		error.text[0] = 0;
 		EXPECT_EQ(-EINVAL, store_keep_document(store, &change, &error));
-		EXPECT(strstr(error.text, "cannot keep the state: Invalid") != NULL);
+		EXPECT(strstr(error.text, "cannot save the state: Invalid") != NULL);
 		json_decref(bad);
 	}
 	EXPECT_EQ(1, store_generation(store));
@@ -438,7 +438,7 @@ static void a_damaged_one_is_told(void)
 	EXPECT_EQ(-EUCLEAN, open_bad("empty"));
 	fd = open(path_of(STORE_FILE), O_WRONLY);
 	EXPECT_EQ(4, write(fd, "abcd", 4));
-	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
+	EXPECT_EQ(-EUCLEAN, open_bad("move the file aside"));
 	close(fd);
 	EXPECT_EQ(0, stat(path_of(STORE_FILE), &info));
 	EXPECT_EQ(4, info.st_size);
@@ -447,7 +447,7 @@ static void a_damaged_one_is_told(void)
 	make_full_one();
 	EXPECT_EQ(0, stat(path_of(STORE_FILE), &info));
 	EXPECT_EQ(0, truncate(path_of(STORE_FILE), info.st_size / 2));
-	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
+	EXPECT_EQ(-EUCLEAN, open_bad("move the file aside"));
 
 	use_folder("overwritten");
 	make_full_one();
@@ -455,7 +455,7 @@ static void a_damaged_one_is_told(void)
 	for (off_t at = 4096; at < info.st_size; at += 4096)
 		EXPECT_EQ(16, pwrite(fd, "garbage garbage!", 16, at));
 	close(fd);
-	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
+	EXPECT_EQ(-EUCLEAN, open_bad("move the file aside"));
 }
 
 /* Every page is well-formed and the tables are readable: only the integrity check finds the index
@@ -467,7 +467,7 @@ static void an_index_that_contradicts_its_table_is_told(void)
 	sql("PRAGMA writable_schema = ON;"
 	    "UPDATE sqlite_master SET sql = 'CREATE INDEX object_of ON object(of_key, of_kind)'"
 	    " WHERE name = 'object_of'");
-	EXPECT_EQ(-EUCLEAN, open_bad("move it aside"));
+	EXPECT_EQ(-EUCLEAN, open_bad("move the file aside"));
 }
 
 static void rows_that_make_no_sense_are_told(void)
@@ -496,7 +496,7 @@ static void another_version_is_told(void)
 	sql("PRAGMA user_version = 999");
 	EXPECT_EQ(-EPROTO, open_bad("newer weft"));
 	sql("PRAGMA user_version = 1; PRAGMA application_id = 17");
-	EXPECT_EQ(-EUCLEAN, open_bad("no database of weft's"));
+	EXPECT_EQ(-EUCLEAN, open_bad("not a state store of weft"));
 }
 
 static void a_locked_one_is_told(void)
@@ -526,7 +526,7 @@ static void a_locked_one_is_told(void)
 static void a_folder_that_is_not_there_is_told(void)
 {
 	snprintf(dir, sizeof(dir), "%s/nowhere", root);
-	EXPECT_EQ(-ENOENT, open_bad("cannot be made"));
+	EXPECT_EQ(-ENOENT, open_bad("cannot be created"));
 }
 
 int main(void)

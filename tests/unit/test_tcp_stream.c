@@ -312,7 +312,7 @@ static void a_handshake_has_a_deadline(void)
 	EXPECT_EQ(0, world->subject.closed_count + world->other.closed_count);
 	run_ms(10);
 	EXPECT_EQ(-ETIMEDOUT, world->other.cause);
-	EXPECT_STR("no end of the XOR handshake in time", world->other.why);
+	EXPECT_STR("the XOR handshake did not end in time", world->other.why);
 	EXPECT_EQ(1, world->subject.closed_count);
 	records_world_end();
 }

@@ -93,8 +93,8 @@ static void nonsense_is_refused(void)
 	} cases[] = {
 		{"silence", "name=value"},
 		{"", "name=value"},
-		{"=5", "no time-out is called"},
-		{"quiet=5", "there are: connect, keep-alive"},
+		{"=5", "unknown time-out"},
+		{"quiet=5", "known: connect, keep-alive"},
 		{"silence=", "is no time"},
 		{"silence=fast", "is no time"},
 		{"silence=-1", "is no time"},

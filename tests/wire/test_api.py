@@ -294,7 +294,7 @@ def imports(t, api, folder):
     t.eq((answer.status, answer.json['applied'],
           [s['nqn'] for s in api.get('/v1/subsystems').json['subsystems']]),
          (200, True, [OTHER]), 'import with apply')
-    t.eq(api.post('/v1/config/import', {'subsystems': 1}).status, 400, 'not what nvmetcli saves')
+    t.eq(api.post('/v1/config/import', {'subsystems': 1}).status, 400, 'not a document of nvmetcli save')
     t.eq(api.put('/v1/config', before.json).status, 200, 'back again')
 
 
@@ -601,7 +601,7 @@ def starts(t, folder):
         busy.bind(os.path.join(folder, 'busy'))
         busy.listen()
         refused('--api-socket where another answers', t,
-                ['--api-socket', os.path.join(folder, 'busy')], 'another process answers')
+                ['--api-socket', os.path.join(folder, 'busy')], 'another process listens')
     refused('--api-socket in no folder', t, ['--api-socket', folder + '/none/sock'],
             'cannot listen')
 

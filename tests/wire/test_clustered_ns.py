@@ -53,10 +53,10 @@ def features(t, host):
 def operator(t, world):
     """An operator's change applies to one member, and the answer names the others."""
     path = '/v1/subsystems/%s/namespaces/1' % target.NQN
-    for body, what in (({'write_protect': 'protected'}, 'can write through members without it'),
-                       ({'write_protect': 'none'}, 'make it on b too'),
-                       ({'size': '16M'}, 'only members that have one size'),
-                       ({'label': 'x'}, 'this member alone')):
+    for body, what in (({'write_protect': 'protected'}, 'can write through members without write protection'),
+                       ({'write_protect': 'none'}, 'repeat the change on b'),
+                       ({'size': '16M'}, 'only through members with the same size'),
+                       ({'label': 'x'}, 'to this member only')):
         answer = world.api('a').patch(path, body)
         notes = ' '.join(answer.json.get('notes', ()))
         t.ok(answer.status == 200 and what in notes and 'on b' in notes,

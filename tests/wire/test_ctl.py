@@ -87,7 +87,7 @@ def shows(t, ctl, tgt):
     t.eq(ctl.json('ana', 'list')['groups'], [{'group': 1, 'state': 'optimized', 'port': 1}],
          'the same')
     t.eq(ctl.good('connections', 'connections'), 'no host is connected\n', 'none')
-    t.eq(ctl.good('peers', 'peers'), 'no other member: there is no cluster\n', 'none')
+    t.eq(ctl.good('peers', 'peers'), 'no other member: the target is not in a cluster\n', 'none')
     t.eq(ctl.good('reservations', 'reservations'), 'no host is registered\n', 'none')
     t.eq(ctl.json('reservations'), {'reservations': []}, 'none, as JSON')
     with tgt.host() as host:
@@ -157,7 +157,7 @@ def changes(t, ctl, tgt):
     ctl.good('ns set', 'ns', 'set', OTHER, '7', '--unset', 'host', '--private', 'no', '--label', 'y')
     t.eq(ctl.json('ns', 'show', OTHER, '7').get('hosts'), None, 'everybody sees it')
     ctl.good('ns resize', 'ns', 'resize', OTHER, '7', '4M', out=['2 MiB -> 4 MiB'])
-    ctl.bad('ns remove --delete-data, no pool', 1, 'without delete_data', 'ns', 'remove', OTHER, '7',
+    ctl.bad('ns remove --delete-data, no pool', 1, 'without --delete-data', 'ns', 'remove', OTHER, '7',
             '--delete-data')
     ctl.good('ns remove', 'ns', 'remove', OTHER, '7', out=['- namespace'])
     ctl.good('ns add of a file', 'ns', 'add', OTHER, '--nsid', '8', '--media',
@@ -194,7 +194,7 @@ def documents(t, ctl, tgt):
     ctl.good('apply --dry-run', 'apply', path, '--dry-run', out=['model', 'applied', 'Dry run'])
     t.eq(ctl.generation(), before, 'nothing has changed')
     ctl.good('apply --generation', 'apply', path, '--generation', str(before), out=['Done'])
-    ctl.bad('apply with a stale generation', 1, 'generation %d by now' % (before + 1), 'apply', path, '--generation',
+    ctl.bad('apply with a stale generation', 1, 'at generation %d, not' % (before + 1), 'apply', path, '--generation',
             str(before))
     ctl.good('apply -', 'apply', '-', out=['Done'], stdin=text)
     t.eq(ctl.json('subsystem', 'show', NQN)['model'], 'weft', 'as it was')

@@ -513,8 +513,8 @@ def ctl(t, api, tgt):
     for words, status, text in ((('history', 'x'), 2, 'weft ctl history'),
                                 (('rollback',), 2, 'GENERATION'),
                                 (('rollback', '0'), 2, 'weft ctl history'),
-                                (('history', '999999'), 1, 'not kept'),
-                                (('rollback', '999999'), 1, 'not kept')):
+                                (('history', '999999'), 1, 'is not saved'),
+                                (('rollback', '999999'), 1, 'is not saved')):
         out = run(*words)
         t.ok(out.returncode == status and text in out.stderr, 'ctl ' + ' '.join(words),
              why='%d %s%s' % (out.returncode, out.stdout, out.stderr))

@@ -50,8 +50,8 @@ def deadline_rows(tgt):
         ('half a Connect', half_connect, CONNECT_MS, 'no Connect command in time'),
         ('a Connect that was refused, then nothing', refused, CONNECT_MS,
          'no Connect command in time'),
-        ('data owed, none sent', owing, DATA_MS, 'data asked for did not come in time'),
-        ('data owed, half sent', part, DATA_MS, 'data asked for did not come in time'),
+        ('data owed, none sent', owing, DATA_MS, 'requested data did not arrive in time'),
+        ('data owed, half sent', part, DATA_MS, 'requested data did not arrive in time'),
     ]
 
 
@@ -180,7 +180,7 @@ def idle(t):
                 t.ok(name in ended, 'KATO 0, ' + name + ': ends after limits.idle_timeout_ms')
                 t.ok(ended.get(name, 0) >= IDLE_MS / 1000 * 0.9, 'KATO 0, ' + name + ': not before')
             t.ok(io.wait_closed(), 'its I/O queues end too')
-            t.ok(tgt.wait_log('no keep alive and no command for limits.idle_timeout_ms'),
+            t.ok(tgt.wait_log('no Keep Alive and no other command for limits.idle_timeout_ms'),
                  'with a log line that names the limit')
             t.status(hosts['sends commands'].admin.do(n.KEEP_ALIVE), n.OK,
                      'KATO 0, sends commands: stays')

@@ -112,7 +112,7 @@ def errors(t, ports):
          NQN + '2'),
         ('unknown policy', ['-p', 'fastest'], 2, 'is not one of numa, round-robin, queue-depth, latency'),
         ('unknown profile', ['--profile', 'fast'], 2, 'is not one of default, training, database'),
-        ('unknown time-out', ['--set', 'patience=1'], 2, 'there are: connect, keep-alive'),
+        ('unknown time-out', ['--set', 'patience=1'], 2, 'known: connect, keep-alive'),
         ('no port', ['-s', '0'], 2, '1 to 65535'),
         ('no address', ['--path', 'a:b:c'], 1, 'a path is ADDR:PORT'),
         ('too many paths', ['-a', '::1'] * 33, 2, 'more than 32'),
@@ -154,7 +154,7 @@ def explain(t):
     t.eq((doc['values']['keep-alive'], doc['values']['silence']), (2000, 200), '--set')
     rows = [
         ('unknown profile', ['fast'], 'is not one of default, training, database'),
-        ('unknown value', ['--set', 'patience=1'], 'there are: connect, keep-alive'),
+        ('unknown value', ['--set', 'patience=1'], 'known: connect, keep-alive'),
         ('contradiction', ['--set', 'silence=10s'], 'must be below keep-alive'),
         ('stray word', ['default', 'training'], 'training'),
         ('unknown format', ['-o', 'xml'], 'xml'),

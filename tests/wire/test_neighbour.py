@@ -104,7 +104,7 @@ def test(t, tgt):
         at[0] += 4
         return not hostile.drip(at[0] - 4)
     t.ok(target.poll(drip, WAIT_S, 1.0), 'four bytes a second are no progress: it is closed', SPEC)
-    t.ok(tgt.wait_log('data asked for did not come in time'), 'and logged', SPEC, why=held)
+    t.ok(tgt.wait_log('requested data did not arrive in time'), 'and logged', SPEC, why=held)
     works(t, quiet, 'afterwards', 1024)
     for host in hosts + [hostile]:
         host.close()

@@ -147,7 +147,7 @@ def told_again(t):
 def strangers(t, world):
     path = world.socket('a')
     t.eq(os.stat(path).st_mode & 0o777, 0o600, 'no other user may connect')
-    t.ok('cannot be closed to others' not in world['a'].log(), 'and nothing is said about that')
+    t.ok('cannot set mode 0600' not in world['a'].log(), 'and nothing is said about that')
     with Member(path) as member:
         t.ok(member.shake(), 'our own words for the protocol are understood')
         frame = member.ask(PING)
@@ -408,7 +408,7 @@ def unkillable(t):
             who = Instance(victim)
             world.stop('b')
             t.eq(reset(asker, who), FAILED, 'a peer that may not be killed: the reset fails', SPEC)
-            t.ok('may not be killed' in world.peer('b', 'a')['last_error'], 'and why is told',
+            t.ok('not permitted' in world.peer('b', 'a')['last_error'], 'and why is told',
                  why=world.peer('b', 'a'))
             world['b'].process.send_signal(signal.SIGCONT)
             t.ok(world.wait_up('b', 'a'), 'it answers again')
@@ -443,7 +443,7 @@ def other_lists(t):
     for name in 'ab':
         world[name].start()
     try:
-        t.ok(target.poll(lambda: 'lists other members' in world.peer('b', 'a')['last_error']),
+        t.ok(target.poll(lambda: 'differ in the members' in world.peer('b', 'a')['last_error']),
              'members that list others do not link up', why=world.peer('b', 'a'))
         with host_of(world['a']) as asker, host_of(world['b']) as victim:
             who, queue = Instance(victim), victim.queue()
@@ -545,8 +545,10 @@ def documents(t, world):
             ('a range backwards', lambda c: c['cluster'].update(cntlids=[5, 1]),
              'cluster.cntlids'),
             ('a bad address', lambda c: c['cluster'].update(listen='here'), 'cluster.listen'),
-            ('a long path', lambda c: c['cluster'].update(listen='unix:/' + 'x' * 200),
-             'cluster.listen'),
+            ('a long name', lambda c: c['cluster'].update(listen='unix:/run/' + 'x' * 200),
+             'cluster.listen: the name of the socket has more than 80 bytes'),
+            ('a long path', lambda c: c['cluster'].update(listen='unix:' + 200 * '/12345' + '/a'),
+             'cluster.listen: the path has more than 1023 bytes'),
             ('no peers', lambda c: c['cluster'].update(peers=[]), 'cluster.peers'),
             ('a bad fence', lambda c: c['cluster'].update(fence='shoot'), 'cluster.fence'),
             ('a kill over TCP',

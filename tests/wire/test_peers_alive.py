@@ -137,7 +137,7 @@ def silent_but_at_work(t, world):
         kills = world['a'].log().count('killed')
         with Reading(other) as reading, threadstop.Stopped(world['b'].process, 'weft-peers'):
             t.eq(reset(asker, who), FAILED, 'a silent member at work: the reset fails', SPEC)
-            t.ok('its data path runs' in world.peer('b', 'a')['last_error'], 'and why is told', why=world['a'].log())
+            t.ok('data path is running' in world.peer('b', 'a')['last_error'], 'and why is told', why=world['a'].log())
         t.eq(reading.statuses, {n.OK}, 'its hosts have read all the time')
         t.ok(world['b'].is_running() and world['a'].log().count('killed') == kills,
              'it was not killed', why=world['a'].log())
@@ -170,7 +170,7 @@ def silent_and_held_up(t, world):
                     time.sleep(HELD_S)  # the length of the fault
                 target.poll(lambda: reset_state(asker, who), FREE_S)
             t.eq(state, FAILED, 'a member that gets no CPU now and then gives up, too', SPEC)
-            t.ok('its data path runs' in world.peer('b', 'a')['last_error'], 'and tells why', why=world['a'].log())
+            t.ok('data path is running' in world.peer('b', 'a')['last_error'], 'and tells why', why=world['a'].log())
         t.ok(world.wait_up('b', 'a'), 'both go on')
 
 

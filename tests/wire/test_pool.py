@@ -272,7 +272,7 @@ def deleted_by_api(t, tgt):
         nsid = api.post(path, {'media': media}).json['nsid']
         answer = api.delete(ns_path(nsid) + '?delete_data=true')
         t.eq(answer.status, 409, 'delete_data: not ' + name)
-        t.ok('without delete_data' in answer.json['error'], 'which says what to do',
+        t.ok('without --delete-data' in answer.json['error'], 'which says what to do',
              why=answer.json)
         t.eq(api.get(ns_path(nsid)).status, 200, 'and the namespace is still there')
         answer = api.delete(ns_path(nsid))

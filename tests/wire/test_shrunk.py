@@ -49,7 +49,7 @@ def cut(t, tgt):
         t.eq(os.path.getsize(path), LEFT, 'nothing made the file longer')
         answer = api.get('/v1/health')
         texts = [problem['text'] for problem in answer.json['problems']]
-        t.ok(answer.status == 503 and any('cut from %d to %d bytes' % (SIZE, LEFT) in text
+        t.ok(answer.status == 503 and any('truncated from %d to %d bytes' % (SIZE, LEFT) in text
                                           for text in texts), 'health says so', why=texts)
         api.post('/v1/health/acknowledge', None)
         t.eq((api.get('/v1/health').status, len(api.get('/v1/health').json['problems'])), (503, 1),

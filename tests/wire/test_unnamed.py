@@ -124,7 +124,7 @@ def back(t, world, what, copy):
     is_out(t, world, what + ', a copy in its place')
     t.eq(write(world, 'a', 0, LAST), n.OK, what + ': hosts write on through the member that has the file')
     ended(world, 'a', signal.SIGTERM)
-    t.ok('its data are gone' in world['a'].log(), what + ': its end says what is lost', why=world['a'].log())
+    t.ok('its data are lost' in world['a'].log(), what + ': its end says what is lost', why=world['a'].log())
     t.eq(read(world, 'b')[0], INACCESSIBLE, what + ': the copy is not served because the other member ended')
     world['a'].start()
     for name in ('a', 'b'):

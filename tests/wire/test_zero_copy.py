@@ -120,7 +120,7 @@ def test(t, tgt):
              'on: loopback is reported as copied', why=str(forced))
         t.eq(len(auto), 2, 'auto: both hosts were sent data without a copy')
         t.ok(all(4 <= sends < 40 for sends, _, _ in auto), 'auto: but not for long', why=str(auto))
-        t.ok('zero copy is off for this connection: the kernel copies all the same' in tgt.log(),
+        t.ok('zero copy is off for this connection: the kernel copies the data anyway' in tgt.log(),
              'auto: the log says why')
     else:
         t.ok('this kernel cannot send without a copy' in tgt.log(), 'the log says that it cannot')

@@ -28,7 +28,7 @@ static uint32_t maybe(struct prng *prng, uint32_t low, uint32_t high)
 
 /* Uses its own random numbers, for some seeds only, so that seeds that found a bug replay
  * unchanged. */
-void watch_choose(struct world *world, uint64_t seed)
+void duty_choose(struct world *world, uint64_t seed)
 {
 	struct world_plan *plan = &world->plan;
 	struct prng prng;
@@ -78,7 +78,7 @@ static bool ctrl_is_overdue(const struct world *world, const struct ctrl *ctrl)
 	       wreck_clock_ns(world, LATE_MAX_NS) > last_ns + limit_ns;
 }
 
-void watch_ctrls(struct world *world)
+void duty_ctrls(struct world *world)
 {
 	for (unsigned i = 0; world->target && i < world->target->local_count; i++) {
 		list_for_each(node, &world->target->locals[i].ctrls) {
@@ -117,7 +117,7 @@ static void queue_check_quiet(struct world *world, const struct queue *queue)
 	}
 }
 
-void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance)
+void duty_reset_done(struct world *world, const struct ctrl_reset_cmd *instance)
 {
 	for (unsigned i = 0; world->target && i < world->target->local_count; i++) {
 		list_for_each(node, &world->target->locals[i].queues) {
@@ -131,7 +131,7 @@ void watch_reset_done(struct world *world, const struct ctrl_reset_cmd *instance
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-unsigned watch_seen_by(const struct world *world, const struct world_ns *ns)
+unsigned duty_seen_by(const struct world *world, const struct world_ns *ns)
 {
 	unsigned hosts = 0;
 
@@ -140,43 +140,43 @@ unsigned watch_seen_by(const struct world *world, const struct world_ns *ns)
 	return hosts;
 }
 
-void watch_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts)
+void duty_ns_changed(struct world *world, const struct world_ns *ns, unsigned hosts)
 {
 	for (unsigned i = 0; i < world->plan.hosts; i++) {
 		if ((hosts >> i & 1) && sim_host_hears(world->hosts[i]))
-			world->watch.news[i] |= 1u << ns->nsid;
+			world->duties.news[i] |= 1u << ns->nsid;
 	}
 }
 
-void watch_session_begun(struct world *world, unsigned host_index)
+void duty_session_begun(struct world *world, unsigned host_index)
 {
-	world->watch.news[host_index] = 0;
+	world->duties.news[host_index] = 0;
 }
 
-void watch_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
-		       size_t page_bytes)
+void duty_changed_log(struct world *world, unsigned host_index, const uint8_t *page,
+		      size_t page_bytes)
 {
 	for (size_t at = 0; at + sizeof(le32) <= page_bytes; at += sizeof(le32)) {
 		le32 raw;
 
 		memcpy(&raw, page + at, sizeof(raw));
 		if (le32_get(raw) == NVME_NSID_ALL)
-			world->watch.news[host_index] = 0;
+			world->duties.news[host_index] = 0;
 		else if (le32_get(raw) <= WORLD_NS_MAX)
-			world->watch.news[host_index] &= ~(1u << le32_get(raw));
+			world->duties.news[host_index] &= ~(1u << le32_get(raw));
 	}
 }
 
-bool watch_is_told(const struct world *world, unsigned host_index)
+bool duty_is_told(const struct world *world, unsigned host_index)
 {
-	return world->watch.news[host_index] == 0;
+	return world->duties.news[host_index] == 0;
 }
 
 /* ---- the discovery log ----------------------------------------------------------------------- */
 
-void watch_discovery(struct world *world, uint64_t before, const struct discovery_header *header)
+void duty_discovery(struct world *world, uint64_t before, const struct discovery_header *header)
 {
-	if (header->generation < before || header->generation > world->watch.generation_built)
+	if (header->generation < before || header->generation > world->duties.generation_built)
 		world_fail(world, "the discovery log is of generation %llu, after %llu",
 			   (unsigned long long)header->generation, (unsigned long long)before);
 }

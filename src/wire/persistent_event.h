@@ -3,8 +3,8 @@
  * The Persistent Event log page (0Dh) as plain values: its header, the header of an event, and the
  * data of the events that weft records. NVMe Base 2.1, section 5.1.12.1.14.
  */
-#ifndef WEFT_WIRE_EVENT_LOG_H
-#define WEFT_WIRE_EVENT_LOG_H
+#ifndef WEFT_WIRE_PERSISTENT_EVENT_H
+#define WEFT_WIRE_PERSISTENT_EVENT_H
 
 #include "wire/nvme.h"
 

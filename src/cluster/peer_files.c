@@ -24,102 +24,100 @@
 
 /* ---- files: control reactor ------------------------------------------------------------------ */
 
-static void share_put(struct peer_share *share)
+static void peer_file_put(struct peer_file *file)
 {
-	if (--share->refs > 0)
+	if (--file->refs > 0)
 		return;
-	member_lock_unwatch(share->fd);
-	peer_loss_bind(share, NULL);
-	free(share);
+	member_lock_unwatch(file->fd);
+	peer_loss_bind(file, NULL);
+	free(file);
 }
 
-static void share_forget(struct peer_share *share)
+static void peer_file_forget(struct peer_file *file)
 {
-	list_remove(&share->node);
-	share_put(share);
+	list_remove(&file->node);
+	peer_file_put(file);
 }
 
-/* Shares already found in this pass are at the end of the list. Namespaces mostly come in the same
+/* Files already found in this pass are at the end of the list. Namespaces mostly come in the same
  * order again, so the search is short even with very many. */
-static struct peer_share *peer_share_find(struct peers *peers, const struct ns *ns, unsigned pass)
+static struct peer_file *peer_file_find(struct peers *peers, const struct ns *ns, unsigned pass)
 {
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (share->pass == pass)
+		if (file->pass == pass)
 			break;
-		if (uuid_equal(&share->uuid, &ns->uuid) &&
-		    media_member_is_watched(ns->media, share->fd))
-			return share;
+		if (uuid_equal(&file->uuid, &ns->uuid) &&
+		    media_member_is_watched(ns->media, file->fd))
+			return file;
 	}
 	return NULL;
 }
 
 /* NULL: the locks on the file cannot be watched. */
-static struct peer_share *share_add(struct peers *peers, const struct ns *ns)
+static struct peer_file *peer_file_add(struct peers *peers, const struct ns *ns)
 {
-	struct peer_share *share = calloc(1, sizeof(*share));
-	int fd = share ? media_member_watch(ns->media) : -1;
+	struct peer_file *file = calloc(1, sizeof(*file));
+	int fd = file ? media_member_watch(ns->media) : -1;
 
 	if (fd < 0) {
 		log_warn("control",
-			 "%s: the locks of other members cannot be watched, so no member that "
-			 "shares it can be fenced",
+			 "%s: cannot watch the locks of other members, so members that share this "
+			 "file cannot be fenced",
 			 ns->media->spec);
-		free(share);
+		free(file);
 		return NULL;
 	}
-	share->refs = 1;
-	share->uuid = ns->uuid;
-	share->fd = fd;
-	share->is_writable = !ns->media->is_read_only;
-	if (member_lock_file(fd, &share->file) < 0)
-		memset(&share->file, 0, sizeof(share->file));
-	list_push_back(&peers->files, &share->node);
-	return share;
+	file->refs = 1;
+	file->uuid = ns->uuid;
+	file->fd = fd;
+	file->is_writable = !ns->media->is_read_only;
+	if (member_lock_file(fd, &file->identity) < 0)
+		memset(&file->identity, 0, sizeof(file->identity));
+	list_push_back(&peers->files, &file->node);
+	return file;
 }
 
 /* No other member can write to the file. A member that opens it again later does so by a document
  * that disagrees with ours, as if the file had never been shared. */
-static bool share_is_over(const struct peers *peers, const struct peer_share *share)
+static bool file_is_over(const struct peers *peers, const struct peer_file *file)
 {
 	unsigned lock = peers->config.lock;
 	bool is_held = true;
 
-	if (member_lock_is_held(share->fd, 0, lock, &is_held) < 0 || is_held)
+	if (member_lock_is_held(file->fd, 0, lock, &is_held) < 0 || is_held)
 		return false;
-	return member_lock_is_held(share->fd, lock + 1, MEMBER_LOCK_MAX - lock - 1, &is_held) ==
-		       0 &&
+	return member_lock_is_held(file->fd, lock + 1, MEMBER_LOCK_MAX - lock - 1, &is_held) == 0 &&
 	       !is_held;
 }
 
 void peers_watch_removed(struct peers *peers, const struct uuid *uuid, int taken_watch_fd)
 {
-	struct peer_share *share = calloc(1, sizeof(*share));
+	struct peer_file *file = calloc(1, sizeof(*file));
 
-	if (!share) {
-		log_warn("control",
-			 "no memory to watch the file of a removed namespace: a write of "
-			 "another member to it may come late");
+	if (!file) {
+		log_warn("control", "out of memory for watching the file of a removed namespace: "
+				    "another member's write to the file may land late");
 		member_lock_unwatch(taken_watch_fd);
 		return;
 	}
-	share->refs = 1;
-	share->uuid = *uuid;
-	share->fd = taken_watch_fd;
-	list_push_back(&peers->files, &share->node);
-	if (member_lock_file(taken_watch_fd, &share->file) < 0 || share_is_over(peers, share))
-		share_forget(share);
+	file->refs = 1;
+	file->uuid = *uuid;
+	file->fd = taken_watch_fd;
+	list_push_back(&peers->files, &file->node);
+	if (member_lock_file(taken_watch_fd, &file->identity) < 0 || file_is_over(peers, file))
+		peer_file_forget(file);
 }
 
 /* ---- tables: control reactor ----------------------------------------------------------------- */
 
-static void table_free(struct peer_shares *table)
+static void table_free(struct peer_file_table *table)
 {
 	list_remove(&table->node);
 	for (unsigned i = 0; i < table->count; i++) {
-		if (table->entries[i].share)
-			share_put(table->entries[i].share);
+		if (table->entries[i].file)
+			peer_file_put(table->entries[i].file);
 	}
 	free(table->told);
 	free(table->names);
@@ -128,21 +126,21 @@ static void table_free(struct peer_shares *table)
 
 static void table_back(struct reactor_msg *msg)
 {
-	table_free(container_of(msg, struct peer_shares, msg));
+	table_free(container_of(msg, struct peer_file_table, msg));
 }
 
 /* On the reactor of the peers: every callback that began before this one has ended. */
 static void table_unused(struct reactor_msg *msg)
 {
-	struct peer_shares *table = container_of(msg, struct peer_shares, msg);
+	struct peer_file_table *table = container_of(msg, struct peer_file_table, msg);
 
 	reactor_post(table->peers->control, &table->msg, table_back);
 }
 
-static void table_publish(struct peers *peers, struct peer_shares *table)
+static void table_publish(struct peers *peers, struct peer_file_table *table)
 {
-	struct peer_shares *old =
-		atomic_exchange_explicit(&peers->shares, table, memory_order_acq_rel);
+	struct peer_file_table *old =
+		atomic_exchange_explicit(&peers->file_table, table, memory_order_acq_rel);
 
 	if (old)
 		reactor_post(peers->reactor, &old->msg, table_unused);
@@ -159,21 +157,21 @@ static unsigned clustered_count(const struct snapshot *snapshot)
 	return count;
 }
 
-static void shared_add(struct peer_shares *table, struct peer_share *share, int subsystem)
+static void entry_add(struct peer_file_table *table, struct peer_file *file, int subsystem)
 {
-	table->entries[table->count++] = (struct peer_shared){
-		.share = share,
-		.fd = share ? share->fd : -1,
+	table->entries[table->count++] = (struct peer_file_entry){
+		.file = file,
+		.fd = file ? file->fd : -1,
 		.subsystem = subsystem,
-		.is_writable = share && share->is_writable,
-		.differs = share ? share->differs : 0,
+		.is_writable = file && file->is_writable,
+		.differs = file ? file->differs : 0,
 	};
-	if (share)
-		share->refs++;
+	if (file)
+		file->refs++;
 }
 
 /* Adds entries in the order of the document, the order in which fence locks are taken. */
-static void entries_add(struct peers *peers, struct peer_shares *table,
+static void entries_add(struct peers *peers, struct peer_file_table *table,
 			const struct snapshot *snapshot, unsigned pass)
 {
 	for (unsigned s = 0; snapshot && s < snapshot->subsystem_count; s++) {
@@ -182,19 +180,19 @@ static void entries_add(struct peers *peers, struct peer_shares *table,
 		memcpy(table->names[table->name_count], subsystem->nqn, NVME_NQN_BYTES);
 		for (unsigned i = 0; i < subsystem->ns_count; i++) {
 			const struct ns *ns = &subsystem->namespaces[i];
-			struct peer_share *share;
+			struct peer_file *file;
 
 			if (!ns->is_clustered)
 				continue;
-			share = peer_share_find(peers, ns, pass);
-			if (!share)
-				share = share_add(peers, ns);
-			shared_add(table, share, (int)table->name_count);
-			if (!share)
+			file = peer_file_find(peers, ns, pass);
+			if (!file)
+				file = peer_file_add(peers, ns);
+			entry_add(table, file, (int)table->name_count);
+			if (!file)
 				continue;
-			share->pass = pass;
-			list_remove(&share->node);
-			list_push_back(&peers->files, &share->node);
+			file->pass = pass;
+			list_remove(&file->node);
+			list_push_back(&peers->files, &file->node);
 		}
 		table->name_count++;
 	}
@@ -205,15 +203,16 @@ static unsigned files_mark_unserved(struct peers *peers)
 	unsigned count = 0;
 
 	list_for_each(node, &peers->files) {
-		list_entry(node, struct peer_share, node)->pass = 0;
+		list_entry(node, struct peer_file, node)->pass = 0;
 		count++;
 	}
 	return count;
 }
 
-static struct peer_shares *table_alloc(struct peers *peers, unsigned entries, unsigned names)
+static struct peer_file_table *table_alloc(struct peers *peers, unsigned entries, unsigned names)
 {
-	struct peer_shares *table = calloc(1, sizeof(*table) + entries * sizeof(table->entries[0]));
+	struct peer_file_table *table =
+		calloc(1, sizeof(*table) + entries * sizeof(table->entries[0]));
 
 	if (!table)
 		return NULL;
@@ -228,7 +227,7 @@ static struct peer_shares *table_alloc(struct peers *peers, unsigned entries, un
 
 /* Makes the list for peers from the configuration in force. Out of memory: peers keep the former
  * list. */
-static void told_make(struct peers *peers, struct peer_shares *table)
+static void told_make(struct peers *peers, struct peer_file_table *table)
 {
 	table->told = calloc(table->count + 1, sizeof(*table->told));
 	if (!table->told)
@@ -237,59 +236,60 @@ static void told_make(struct peers *peers, struct peer_shares *table)
 		peers->list_generation = clock_monotonic_ns();
 	table->generation = ++peers->list_generation;
 	list_for_each(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (!share->is_in_force || table->told_count == PEER_SERVED_MAX)
+		if (!file->is_in_force || table->told_count == PEER_SERVED_MAX)
 			continue;
-		share->entry.differs = share->differs;
-		table->told[table->told_count++] = share->entry;
-		if (share->told_from == 0) {
-			share->told_from = table->generation;
-			share->told_ns = reactor_now_ns(peers->control);
+		file->entry.differs = file->differs;
+		table->told[table->told_count++] = file->entry;
+		if (file->told_from == 0) {
+			file->told_from = table->generation;
+			file->told_ns = reactor_now_ns(peers->control);
 		}
 	}
 }
 
 /* Builds the table with the files of both configurations and publishes it; `now` may be NULL. */
-static void shares_make(struct peers *peers, const struct snapshot *now,
-			const struct snapshot *next, bool is_in_force)
+static void table_make(struct peers *peers, const struct snapshot *now, const struct snapshot *next,
+		       bool is_in_force)
 {
 	unsigned files = files_mark_unserved(peers);
 	unsigned names = (now ? now->subsystem_count : 0) + next->subsystem_count;
-	struct peer_shares *table =
+	struct peer_file_table *table =
 		table_alloc(peers, files + clustered_count(now) + clustered_count(next), names);
 
 	if (table) {
 		entries_add(peers, table, now, 1);
 		entries_add(peers, table, next, 2);
 		list_for_each(node, &peers->files) {
-			struct peer_share *share = list_entry(node, struct peer_share, node);
+			struct peer_file *file = list_entry(node, struct peer_file, node);
 
-			if (share->pass == 0)
-				shared_add(table, share, PEER_SHARED_UNSERVED);
+			if (file->pass == 0)
+				entry_add(table, file, PEER_FILE_UNSERVED);
 		}
 		if (is_in_force)
 			told_make(peers, table);
 	} else {
-		log_warn("control", "no memory to know the shared files: no member can be fenced");
+		log_warn("control",
+			 "out of memory for the list of shared files: no member can be fenced");
 	}
 	table_publish(peers, table);
 }
 
-struct peer_share *peers_share_of(struct peers *peers, const struct ns *ns)
+struct peer_file *peers_file_of(struct peers *peers, const struct ns *ns)
 {
-	struct peer_share *share = NULL;
+	struct peer_file *file = NULL;
 
 	/* Namespaces mostly come in the order of the last call. */
-	if (peers->share_cursor && peers->share_cursor != &peers->files)
-		share = list_entry(peers->share_cursor, struct peer_share, node);
-	if (!share || !uuid_equal(&share->uuid, &ns->uuid) ||
-	    !media_member_is_watched(ns->media, share->fd))
-		share = peer_share_find(peers, ns, UINT_MAX);
-	if (!share)
-		share = share_add(peers, ns);
-	peers->share_cursor = share ? share->node.next : NULL;
-	return share;
+	if (peers->file_cursor && peers->file_cursor != &peers->files)
+		file = list_entry(peers->file_cursor, struct peer_file, node);
+	if (!file || !uuid_equal(&file->uuid, &ns->uuid) ||
+	    !media_member_is_watched(ns->media, file->fd))
+		file = peer_file_find(peers, ns, UINT_MAX);
+	if (!file)
+		file = peer_file_add(peers, ns);
+	peers->file_cursor = file ? file->node.next : NULL;
+	return file;
 }
 
 static void look_in_force(struct peers *peers, const struct snapshot *snapshot)
@@ -300,30 +300,30 @@ static void look_in_force(struct peers *peers, const struct snapshot *snapshot)
 
 		for (unsigned i = 0; i < subsystem->ns_count; i++) {
 			const struct ns *ns = &subsystem->namespaces[i];
-			struct peer_share *share = ns->is_clustered && !media_is_lost(ns->media)
-							   ? peers_share_of(peers, ns)
-							   : NULL;
+			struct peer_file *file = ns->is_clustered && !media_is_lost(ns->media)
+							 ? peers_file_of(peers, ns)
+							 : NULL;
 
-			if (share)
-				peers_compare_look(peers, share, ns);
+			if (file)
+				peers_compare_look(peers, file, ns);
 		}
 	}
-	peers->share_cursor = NULL;
+	peers->file_cursor = NULL;
 }
 
 void peers_will_apply(struct peers *peers, const struct snapshot *snapshot)
 {
 	peers->is_applying = true;
-	peers->share_cursor = NULL;
-	shares_make(peers, peers->target ? target_snapshot(peers->target) : NULL, snapshot, false);
+	peers->file_cursor = NULL;
+	table_make(peers, peers->target ? target_snapshot(peers->target) : NULL, snapshot, false);
 }
 
-void peers_shares_renew(struct peers *peers)
+void peers_files_renew(struct peers *peers)
 {
 	const struct snapshot *snapshot = peers->target ? target_snapshot(peers->target) : NULL;
 
 	if (snapshot)
-		shares_make(peers, NULL, snapshot, true);
+		table_make(peers, NULL, snapshot, true);
 }
 
 void peers_look(struct peers *peers)
@@ -334,21 +334,21 @@ void peers_look(struct peers *peers)
 	if (!snapshot)
 		return;
 	look_in_force(peers, snapshot);
-	shares_make(peers, NULL, snapshot, true);
+	table_make(peers, NULL, snapshot, true);
 	/* The table of the next configuration will not contain these files. */
 	list_for_each_safe(node, &peers->files) {
-		struct peer_share *share = list_entry(node, struct peer_share, node);
+		struct peer_file *file = list_entry(node, struct peer_file, node);
 
-		if (share->pass == 0 && share_is_over(peers, share))
-			share_forget(share);
+		if (file->pass == 0 && file_is_over(peers, file))
+			peer_file_forget(file);
 	}
 	peers_compare_look_end(peers);
 }
 
-void peers_shares_free(struct peers *peers)
+void peers_files_free(struct peers *peers)
 {
 	list_for_each_safe(node, &peers->tables)
-		table_free(list_entry(node, struct peer_shares, node));
+		table_free(list_entry(node, struct peer_file_table, node));
 	list_for_each_safe(node, &peers->files)
-		share_forget(list_entry(node, struct peer_share, node));
+		peer_file_forget(list_entry(node, struct peer_file, node));
 }

@@ -3,7 +3,7 @@
  * The Persistent Event log page (0Dh), its events and timestamps between bytes and plain values.
  * Pure; any thread. NVMe Base 2.1, sections 5.1.12.1.14 (log) and 5.1.25.1.7 (Timestamp).
  */
-#include "wire/event_log.h"
+#include "wire/persistent_event.h"
 
 #include "wire/field.h"
 #include "wire/log_page.h"

@@ -4,13 +4,13 @@
  * nanoseconds. This is much finer than the ticks of /proc/PID/stat, and excludes time in which
  * other threads had the CPU. Main thread or the job's reactor.
  */
-#include "perf/watch.h"
+#include "perf/cpu_time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 
-int perf_watch_cpu_ns(pid_t pid, uint64_t *ret_ns)
+int perf_cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 {
 	char path[64];
 	struct dirent *entry;
