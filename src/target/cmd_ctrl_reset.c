@@ -45,8 +45,9 @@ static void request_complete(struct reset_request *request, nvme_status status, 
 	reactor_timer_cancel(&request->hold);
 	request->slot = NULL;
 	slot->result = ctrl_reset_result_encode(is_immediate);
-	slot_complete_at(slot, status,
-			 nvme_status_same(status, NVME_SC_INVALID_FIELD) ? SQE_BYTE_CDW10 : 0xffff);
+	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
+		slot->error_byte = SQE_BYTE_CDW10;
+	slot_complete(slot, status);
 }
 
 /* Answers before the reset has ended. The log reports the end. */
@@ -278,7 +279,8 @@ static void ctrl_reset_execute(struct slot *slot)
 	ctrl_reset_cmd_decode(&slot->sqe, &cmd);
 	status = reset_check(ctrl, &cmd);
 	if (!nvme_status_is_ok(status)) {
-		slot_complete_at(slot, status, SQE_BYTE_CDW10);
+		slot->error_byte = SQE_BYTE_CDW10;
+		slot_complete(slot, status);
 		return;
 	}
 	request = request_create(slot, &cmd);

@@ -17,7 +17,7 @@ static void slot_is_home(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
 
-	slot_complete_at(slot, slot->status, slot->error_byte);
+	slot_complete(slot, slot->status);
 }
 
 static void work_post(struct control_work *work);
@@ -53,7 +53,7 @@ static bool slot_is_late(const struct slot *slot)
 				reactor_clock_ns(slot->queue->local->target->control));
 }
 
-/* For a cancelled command, slot_complete_at finds the reason. */
+/* For a cancelled command, slot_complete finds the reason. */
 static void slot_drop(struct slot *slot)
 {
 	bool is_cancelled = atomic_load_explicit(&slot->is_unwanted, memory_order_relaxed);

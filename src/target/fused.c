@@ -110,7 +110,7 @@ static void fused_write_done(struct media_io *io, int res)
 	struct slot *second = fused_dissolve(first);
 
 	slot_complete(first, NVME_SC_SUCCESS);
-	io_finish(second, res);
+	io_done(&second->io, res);
 }
 
 /* Acts on the result of the comparison. Returns true when the write must follow; otherwise both
@@ -136,7 +136,7 @@ static void fused_read_done(struct media_io *io, int res)
 	first->cancel = NULL;
 	if (res != 0) {
 		fused_dissolve(first);
-		io_finish(first, res);
+		io_done(&first->io, res);
 		slot_complete(second, NVME_SC_FUSED_FAIL);
 		return;
 	}
@@ -145,7 +145,7 @@ static void fused_read_done(struct media_io *io, int res)
 		return;
 	fused_count_write(second);
 	second->iov = (struct iovec){.iov_base = second->data.addr, .iov_len = second->data_bytes};
-	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
+	io_submit(second, second->ns, MEDIA_WRITE, IO_IS_HELD, fused_write_done);
 }
 
 /* Checks both commands against the reservation and the bad-block marks in force now. Returns true
@@ -176,7 +176,7 @@ static void fused_on_granted(struct range_hold *hold)
 		return;
 	first->iov = (struct iovec){.iov_base = first->buf.addr + first->data_bytes,
 				    .iov_len = first->data_bytes};
-	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
+	io_submit(first, first->ns, MEDIA_READ, IO_IS_HELD, fused_read_done);
 }
 
 static void fused_on_gate(struct range_hold *hold)
@@ -196,7 +196,7 @@ static void fused_on_gate(struct range_hold *hold)
 	}
 	first->hold.is_exclusive = true;
 	first->hold.granted = fused_on_granted;
-	if (io_hold(first, first->ns))
+	if (io_hold(first, first->ns, IO_HOLD_RANGE))
 		fused_on_granted(&first->hold);
 }
 
@@ -228,7 +228,7 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 	fused_count_write(second);
 	fused_dissolve(first);
 	slot_complete(first, NVME_SC_SUCCESS);
-	io_finish(second, 0);
+	io_done(&second->io, 0);
 }
 
 /* True when the configuration has changed since the command was judged, and the command is no
@@ -282,7 +282,7 @@ static void fused_execute(struct slot *slot)
 	second = first->fused_with;
 	second->hold.is_exclusive = false;
 	second->hold.granted = fused_on_gate;
-	if (io_hold_gate(second, first->ns))
+	if (io_hold(second, first->ns, IO_HOLD_GATE))
 		fused_on_gate(&second->hold);
 	else
 		first->cancel = fused_cancel_gate;

@@ -138,8 +138,8 @@ void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
 	case EVENT_LOG_ESTABLISH:
 		/* Establish requires that there is no context. Read requires that there is one. */
 		if (has_context == (action == EVENT_LOG_ESTABLISH))
-			slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE),
-					 SQE_BYTE_LOG_LSP);
+			slot_complete(slot,
+				      command_refuse(slot, NVME_SC_CMD_SEQUENCE, SQE_BYTE_LOG_LSP));
 		else if (has_context)
 			page_read(slot, cmd);
 		else

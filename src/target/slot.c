@@ -123,13 +123,6 @@ static void slot_wait_for_buffer(struct slot *slot,
 	buf_pool_wait(queue->local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
 }
 
-static nvme_status command_prepare(struct slot *slot)
-{
-	if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | slot->queue->is_fused_open)
-		return fused_prepare(slot);
-	return command_prepare_alone(slot);
-}
-
 bool slot_prepare(struct slot *slot)
 {
 	struct queue *queue = slot->queue;
@@ -148,8 +141,10 @@ bool slot_prepare(struct slot *slot)
 		queue->sq_head = queue->sq_head + 1 == queue->size ? 0 : queue->sq_head + 1;
 	if (queue->ctrl && !ctrl_note_traffic(queue->ctrl, slot->started_ns))
 		slot->early_status = NVME_SC_ABORT_SQ_DELETION;
+	else if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | queue->is_fused_open)
+		slot->early_status = fused_prepare(slot);
 	else
-		slot->early_status = command_prepare(slot);
+		slot->early_status = command_prepare_alone(slot);
 	if (!nvme_status_is_ok(slot->early_status)) {
 		slot->direction = DATA_NONE;
 		slot->data = (struct buf){0};
@@ -368,10 +363,11 @@ static void slot_log_error(struct reactor_msg *msg)
 	reactor_post(slot->queue->reactor, &slot->msg, slot_error_logged);
 }
 
-/* A command that ended because a host asked for its end is not an error. */
+/* Of a status that is not success. A command that ended because a host asked for its end is not an
+ * error. */
 static bool status_is_logged(nvme_status status)
 {
-	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+	return !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
 	       !nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION) &&
 	       !nvme_status_same(status, NVME_SC_ABORT_PREEMPT);
 }
@@ -404,7 +400,7 @@ void slot_complete(struct slot *slot, nvme_status status)
 		health_note_end(slot->queue, slot->started_ns);
 	if (slot->is_fused)
 		fused_on_end(slot);
-	if (ctrl && status_is_logged(status)) {
+	if (ctrl && !nvme_status_is_ok(status) && status_is_logged(status)) {
 		if (ctrl->reactor != slot->queue->reactor) {
 			reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
 			return;

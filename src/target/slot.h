@@ -164,15 +164,9 @@ uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes);
 void slot_start(struct slot *slot, bool is_data_ok);
 /* The data that transport->fetch requested is in slot->data. */
 void slot_data_arrived(struct slot *slot, bool is_data_ok);
-/* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. */
+/* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. A
+ * refusal that names a byte of the command passes the result of command_refuse as `status`. */
 void slot_complete(struct slot *slot, nvme_status status);
-/* As slot_complete. error_byte is the byte of the command at fault, for the error log. */
-static inline void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
-{
-	slot->error_byte = error_byte;
-	slot_complete(slot, status);
-}
-
 /* Frees the slot. The response is sent, or the connection is closed. */
 void slot_release(struct slot *slot);
 /* Asks a running command to end early. The command still completes by slot_complete. */
