@@ -74,6 +74,7 @@ static void abort_execute(struct slot *slot)
 		return;
 	}
 	ctrl->aborts_running++;
+	slot->wait = SLOT_WAIT_VICTIMS;
 	abort_cmd_decode(&slot->sqe, &cmd);
 	if (cmd.sqid == 0) {
 		abort_on_queue(slot, ctrl->admin, cmd.cid);

@@ -65,7 +65,7 @@ static void request_on_hold_over(struct reactor_timer *timer)
 	request_answer_early(container_of(timer, struct reset_request, hold), NVME_SC_SUCCESS);
 }
 
-static void request_cancel(struct slot *slot)
+void ctrl_reset_cancel(struct slot *slot)
 {
 	request_answer_early(slot->other, NVME_SC_ABORT_REQUESTED);
 }
@@ -291,7 +291,7 @@ static void ctrl_reset_execute(struct slot *slot)
 	log_forget_older(ctrl, &cmd);
 	slot_leave_snapshot(slot);
 	slot->other = request;
-	slot->cancel = request_cancel;
+	slot->wait = SLOT_WAIT_RESET;
 	list_push_back(&ctrl->reset_requests, &request->node);
 	ctrl->reset_request_count++;
 	ctrl->local->reset_count++;

@@ -96,6 +96,7 @@ static void connect_execute(struct slot *slot)
 	}
 	queue->qid = args.qid;
 	queue->has_sq_flow_control = !args.wants_no_sq_flow_control;
+	slot->wait = SLOT_WAIT_CONNECT;
 	if (args.qid == 0)
 		ctrl_create(slot, &args);
 	else

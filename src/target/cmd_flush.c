@@ -116,7 +116,7 @@ static void flush_all_go(struct flush_all *all)
 }
 
 /* Cancels the flushes in flight where their medium can do that. No other flush is begun. */
-static void flush_all_cancel(struct slot *slot)
+void flush_all_cancel(struct slot *slot)
 {
 	struct flush_all *all = slot->other;
 	bool was_walking = all->is_walking;
@@ -144,7 +144,7 @@ static void flush_all_execute(struct slot *slot)
 	all->subsystem = slot->steps.subsystem;
 	all->host_index = slot->steps.host_index;
 	slot->other = all;
-	slot->cancel = flush_all_cancel;
+	slot->wait = SLOT_WAIT_MEDIA;
 	flush_all_go(all);
 }
 

@@ -67,21 +67,16 @@ void io_done(struct media_io *io, int res)
 		slot_complete(slot, NVME_SC_SUCCESS);
 }
 
-static void io_cancel_hold(struct slot *slot)
+void io_cancel_hold(struct slot *slot)
 {
 	if (range_hold_cancel(&slot->hold))
 		slot->hold.granted(&slot->hold);
 }
 
-static void io_cancel_medium(struct slot *slot)
+void io_cancel_medium(struct slot *slot)
 {
 	if (slot->io.media->ops->cancel)
 		slot->io.media->ops->cancel(&slot->io);
-}
-
-bool io_is_under_way(const struct slot *slot)
-{
-	return slot->cancel == io_cancel_hold || slot->cancel == io_cancel_medium;
 }
 
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
@@ -97,7 +92,7 @@ bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 				      slot->io_cmd.first_block << ns->block_shift,
 				      (uint64_t)slot->io_cmd.block_count << ns->block_shift))
 		return true;
-	slot->cancel = io_cancel_hold;
+	slot->wait = SLOT_WAIT_HOLD;
 	return false;
 }
 
@@ -113,7 +108,7 @@ static inline void io_begin(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
-	slot->cancel = io_cancel_medium;
+	slot->wait = SLOT_WAIT_MEDIUM;
 	slot->io.deadline_ns = ctrl_deadline_ns(queue->ctrl);
 	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
 		media_submit(&slot->io);

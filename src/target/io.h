@@ -90,10 +90,12 @@ enum io_hold_kind {
 
 /* Takes slot->hold on `ns`. The caller has set hold.is_exclusive and hold.granted. Returns true
  * when the hold is taken. Returns false when the slot must wait: `granted` is called later, and
- * slot->cancel ends the wait. Only for callers that submit with IO_IS_HELD. */
+ * slot_cancel ends the wait. Only for callers that submit with IO_IS_HELD. */
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind);
-/* True while the command waits for its range, for the gate or for its medium. */
-bool io_is_under_way(const struct slot *slot);
+/* For slot_wait.c. */
+void io_cancel_hold(struct slot *slot);
+void io_cancel_medium(struct slot *slot);
+void flush_all_cancel(struct slot *slot); /* cmd_flush.c */
 /*
  * The number of blocks that are written atomically (NAWUN). Memory media are guarded block by
  * block, all other media command by command. When another process serves the namespace too, the
