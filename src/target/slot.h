@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "media/media.h"
 #include "reactor/buf_pool.h"
+#include "target/owed.h"
 #include "target/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
@@ -40,8 +41,8 @@ enum slot_state {
  *
  * The states RECEIVING and FETCHING wait for the host's data, and have no cancel either: a host
  * that was asked for data sends the data, which needs a place until it has arrived. The bound is
- * data_timeout_ms for FETCHING, and the end of the connection for RECEIVING, which holds up no
- * other queue. A command that is cancelled meanwhile ends when its data has arrived
+ * data_timeout_ms for FETCHING (target/owed.h), and the end of the connection for RECEIVING, which
+ * holds up no other queue. A command that is cancelled meanwhile ends when its data has arrived
  * (slot_end_unwanted).
  */
 enum slot_wait {
@@ -130,6 +131,7 @@ struct slot {
 	struct buf data; /* where data_bytes are: buf, or the memory of a medium; or empty */
 	struct iovec iov;
 	struct buf_waiter waiter;
+	struct owed_data owed; /* in FETCHING */
 
 	/* The snapshot under which the command was judged. The command is counted in
 	 * snapshot->inflight. */
