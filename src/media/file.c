@@ -2,9 +2,10 @@
 /*
  * The I/O of the file medium: regular files and block devices, through the submitter's ring.
  *
- * Any reactor. An operation is a chain of ring operations; its progress is kept in struct
- * file_work, so nothing is allocated or shared. FLUSH is fdatasync. FUA is RWF_DSYNC, or a
- * following fdatasync for zeroes; also with direct I/O, because the drive may cache.
+ * Any reactor. READ and WRITE are transfers: one ring operation, or more after a short one. All
+ * other kinds are a chain of stages. The progress is kept in struct file_work, so nothing is
+ * allocated or shared. FLUSH is fdatasync. FUA is RWF_DSYNC, or a following fdatasync for zeroes;
+ * also with direct I/O, because the drive may cache.
  *
  * The ring's own workers never write to a file that other processes serve too: a stopped process
  * stops its workers, which would write late when it continues. Calls that would block (RWF_NOWAIT)
@@ -69,11 +70,6 @@ static struct file_media *file_of(const struct media_io *io)
 	return container_of(io->media, struct file_media, media);
 }
 
-static void file_finish(struct media_io *io, int res)
-{
-	io->done(io, res);
-}
-
 /* The rest of the entry of io->iov that progress_bytes points into. */
 static struct iovec file_rest(const struct media_io *io)
 {
@@ -102,11 +98,11 @@ static int file_write_flags(const struct media_io *io)
 
 /* Whether the operation of the present stage may consume the kernel's report of lost writes. A
  * durable write consumes the report like a flush. With direct I/O alone, only the write itself can
- * be lost, so the report does not matter. */
+ * be lost, so the report does not matter. Not for READ. */
 static bool file_is_sync(const struct media_io *io)
 {
 	return work_of(io)->stage == FILE_SYNC ||
-	       (io->is_fua && work_of(io)->stage == FILE_TRANSFER && io->kind == MEDIA_WRITE &&
+	       (io->is_fua && work_of(io)->stage == FILE_TRANSFER &&
 		file_of(io)->may_have_dirty_pages);
 }
 
@@ -128,6 +124,8 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 	struct file_media *file = file_of(io);
 	int flags = file_write_flags(io);
 
+	if (file_is_sync(io))
+		file_overlap_begin(file->backing, &work_of(io)->overlap);
 	work_of(io)->is_nowait = file_is_dated(io) && !file->lacks_nowait;
 	if (!file_is_dated(io))
 		reactor_writev(io->reactor, &work_of(io)->op, file->fd, iov, count,
@@ -140,16 +138,16 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 }
 
 /*
- * After a write with a deadline was refused: hands the write to the helper and returns true.
- * Decides by the flags of this write, not by lacks_nowait, because many writes are in flight when
- * the first is refused. A file system without RWF_NOWAIT refuses with EOPNOTSUPP,
+ * Not for READ. After a write with a deadline was refused: hands the write to the helper and
+ * returns true. Decides by the flags of this write, not by lacks_nowait, because many writes are in
+ * flight when the first is refused. A file system without RWF_NOWAIT refuses with EOPNOTSUPP,
  * generic_write_checks of the kernel with EINVAL (buffered writes). Where EINVAL has another cause,
  * the helper gets EINVAL again.
  */
 static bool file_write_again(struct media_io *io, int res)
 {
-	bool is_write = (work_of(io)->stage == FILE_TRANSFER && io->kind != MEDIA_READ) ||
-			work_of(io)->stage == FILE_ZERO_WRITE;
+	bool is_write =
+		work_of(io)->stage == FILE_TRANSFER || work_of(io)->stage == FILE_ZERO_WRITE;
 	bool is_refused = work_of(io)->is_nowait && (res == -EOPNOTSUPP || res == -EINVAL);
 
 	if (!is_write || !file_is_dated(io) || work_of(io)->result < 0)
@@ -233,53 +231,117 @@ static int file_extents_blocking(struct reactor_op *op)
 	return extents_of_file(io, file_of(io)->fd);
 }
 
-/* Starts or restarts the operation of the present stage. */
-static void file_start(struct media_io *io)
+/* ---- the end of a ring operation ------------------------------------------------------------ */
+
+static bool is_interrupted(int res)
 {
+	return res == -EINTR || res == -EAGAIN;
+}
+
+static void file_let_go(struct reactor_msg *msg);
+
+/* After an operation that may have consumed the kernel's report of lost writes. False: the result
+ * is held until overlapping syncs have ended; file_let_go is called then. */
+static bool file_sync_end(struct media_io *io, int *res)
+{
+	struct file_work *work = work_of(io);
+
+	file_note_lasting(file_of(io), *res);
+	work->overlap.result = *res;
+	if (!file_overlap_end(file_of(io)->backing, &work->overlap, io->reactor, file_let_go)) {
+		work->stage = FILE_HELD;
+		return false;
+	}
+	*res = work->overlap.result;
+	return true;
+}
+
+/* Accounts for res bytes of a transfer or of a write of zeroes. True: everything is done. False:
+ * the rest was started, or io has ended. */
+static bool file_progress(struct media_io *io, int res)
+{
+	struct file_work *work = work_of(io);
+
+	if (is_interrupted(res)) {
+		/* Repeated, unless it is a cancelled operation that a signal has ended. */
+		res = work->result;
+	} else if (res == 0 ||
+		   (res == -EINVAL && work->progress_bytes % io->media->block_bytes != 0)) {
+		/* No bytes moved: the file shrank under us, or the device is gone. Likewise when
+		 * direct I/O gives EINVAL because the transfer stopped inside a block. */
+		file_check_size(file_of(io));
+		res = -EIO;
+	}
+	/* A device that was removed refuses with any error; ENOSPC means its end, not a full
+	 * disk. */
+	if (res < 0 && file_of(io)->is_block_device && file_check_size(file_of(io)) < 0)
+		res = -EIO;
+	if (res >= 0) {
+		work->progress_bytes += (uint64_t)res;
+		if (work->progress_bytes >= io->len_bytes)
+			return true;
+		/* A cancel between two ring operations finds nothing in flight. */
+		res = work->result;
+	}
+	if (res < 0)
+		io->done(io, res);
+	else if (work->stage == FILE_TRANSFER)
+		file_transfer(io);
+	else
+		file_zero_write(io);
+	return false;
+}
+
+static void file_transfer_done(struct reactor_op *op, int res)
+{
+	struct media_io *io = io_of(op);
+
+	if (io->kind == MEDIA_WRITE &&
+	    (file_write_again(io, res) || (file_is_sync(io) && !file_sync_end(io, &res))))
+		return;
+	if (file_progress(io, res))
+		io->done(io, 0);
+}
+
+/* ---- chains of stages ----------------------------------------------------------------------- */
+
+/* Starts or restarts the operation of a stage; ends io when it was cancelled. */
+static void file_go(struct media_io *io, enum file_stage stage)
+{
+	struct file_work *work = work_of(io);
 	struct file_media *file = file_of(io);
 
-	if (file_is_sync(io))
-		file_overlap_begin(file->backing, &work_of(io)->overlap);
-	switch (work_of(io)->stage) {
-	case FILE_TRANSFER:
-		file_transfer(io);
+	/* A cancel between two stages finds nothing in flight. */
+	if (work->result < 0) {
+		io->done(io, work->result);
 		return;
+	}
+	work->stage = stage;
+	switch (stage) {
 	case FILE_SYNC:
-		reactor_fdatasync(io->reactor, &work_of(io)->op, file->fd);
-		return;
-	case FILE_ZERO_RANGE:
-		file_fallocate(io);
+		file_overlap_begin(file->backing, &work->overlap);
+		reactor_fdatasync(io->reactor, &work->op, file->fd);
 		return;
 	case FILE_ZERO_WRITE:
 		file_zero_write(io);
 		return;
 	case FILE_EXTENTS:
-		reactor_offload(io->reactor, &work_of(io)->op, file_extents_blocking);
+		reactor_offload(io->reactor, &work->op, file_extents_blocking);
 		return;
 	case FILE_DISCARD:
 		if (file->is_block_device) {
-			reactor_offload(io->reactor, &work_of(io)->op, file_block_discard);
+			reactor_offload(io->reactor, &work->op, file_block_discard);
 			return;
 		}
 		__attribute__((fallthrough));
 	case FILE_PUNCH:
+	case FILE_ZERO_RANGE:
 		file_fallocate(io);
 		return;
+	case FILE_TRANSFER:
 	case FILE_HELD:
-		CHECK(!"nothing is to be started");
+		CHECK(!"not a stage of a chain");
 	}
-}
-
-static void file_go(struct media_io *io, enum file_stage stage)
-{
-	/* A cancel between two ring operations finds nothing in flight, so check for a cancel
-	 * here. */
-	if (work_of(io)->result < 0) {
-		file_finish(io, work_of(io)->result);
-		return;
-	}
-	work_of(io)->stage = stage;
-	file_start(io);
 }
 
 static bool is_unsupported(int res)
@@ -292,36 +354,7 @@ static void file_zeroed(struct media_io *io)
 	if (io->is_fua)
 		file_go(io, FILE_SYNC);
 	else
-		file_finish(io, 0);
-}
-
-/* Accounts for a transfer of res bytes. True: everything is transferred. False: the rest was
- * started, or io has ended. */
-static bool file_progress(struct media_io *io, int res)
-{
-	/* No bytes moved: the file shrank under us, or the device is gone. Likewise when direct I/O
-	 * gives EINVAL because the transfer stopped inside a block. */
-	if (res == 0 ||
-	    (res == -EINVAL && work_of(io)->progress_bytes % io->media->block_bytes != 0)) {
-		file_check_size(file_of(io));
-		res = -EIO;
-	}
-	/* A device that was removed refuses with any error; ENOSPC means its end, not a full
-	 * disk. */
-	if (res < 0 && file_of(io)->is_block_device && file_check_size(file_of(io)) < 0)
-		res = -EIO;
-	if (res < 0) {
-		file_finish(io, res);
-		return false;
-	}
-	work_of(io)->progress_bytes += (uint64_t)res;
-	if (work_of(io)->progress_bytes >= io->len_bytes)
-		return true;
-	if (work_of(io)->result < 0)
-		file_finish(io, work_of(io)->result);
-	else
-		file_start(io);
-	return false;
+		io->done(io, 0);
 }
 
 static void file_zero_range_done(struct media_io *io, int res)
@@ -331,7 +364,7 @@ static void file_zero_range_done(struct media_io *io, int res)
 	if (res == 0) {
 		file_zeroed(io);
 	} else if (!is_unsupported(res)) {
-		file_finish(io, res);
+		io->done(io, res);
 	} else if (work_of(io)->stage == FILE_PUNCH && !file->lacks_zero_range) {
 		file_go(io, FILE_ZERO_RANGE);
 	} else {
@@ -343,19 +376,15 @@ static void file_zero_range_done(struct media_io *io, int res)
 
 static void file_stage_done(struct media_io *io, int res)
 {
-	if (res == -EINTR || res == -EAGAIN) {
+	if (is_interrupted(res)) {
 		/* A cancelled operation may end by a signal; do not restart the operation. */
 		if (work_of(io)->result == 0) {
-			file_start(io);
+			file_go(io, work_of(io)->stage);
 			return;
 		}
 		res = work_of(io)->result;
 	}
 	switch (work_of(io)->stage) {
-	case FILE_TRANSFER:
-		if (file_progress(io, res))
-			file_finish(io, 0);
-		return;
 	case FILE_ZERO_WRITE:
 		if (file_progress(io, res))
 			file_zeroed(io);
@@ -365,15 +394,25 @@ static void file_stage_done(struct media_io *io, int res)
 		file_zero_range_done(io, res);
 		return;
 	case FILE_DISCARD:
-		file_finish(io, is_unsupported(res) ? 0 : res);
+		io->done(io, is_unsupported(res) ? 0 : res);
 		return;
 	case FILE_SYNC:
 	case FILE_EXTENTS:
-		file_finish(io, res);
+		io->done(io, res);
 		return;
+	case FILE_TRANSFER:
 	case FILE_HELD:
-		CHECK(!"nothing was started");
+		CHECK(!"not a stage of a chain");
 	}
+}
+
+static void file_op_done(struct reactor_op *op, int res)
+{
+	struct media_io *io = io_of(op);
+
+	if (file_write_again(io, res) || (file_is_sync(io) && !file_sync_end(io, &res)))
+		return;
+	file_stage_done(io, res);
 }
 
 static void file_let_go(struct reactor_msg *msg)
@@ -382,27 +421,10 @@ static void file_let_go(struct reactor_msg *msg)
 	struct media_io *io = io_of(&work->op);
 
 	work->stage = io->kind == MEDIA_WRITE ? FILE_TRANSFER : FILE_SYNC;
-	file_stage_done(io, work->overlap.result);
-}
-
-static void file_op_done(struct reactor_op *op, int res)
-{
-	struct media_io *io = io_of(op);
-	struct file_work *work = work_of(io);
-	struct file_media *file = file_of(io);
-
-	if (file_write_again(io, res))
-		return;
-	if (file_is_sync(io)) {
-		file_note_lasting(file, res);
-		work->overlap.result = res;
-		if (!file_overlap_end(file->backing, &work->overlap, io->reactor, file_let_go)) {
-			work->stage = FILE_HELD;
-			return;
-		}
-		res = work->overlap.result;
-	}
-	file_stage_done(io, res);
+	if (work->stage == FILE_SYNC)
+		file_stage_done(io, work->overlap.result);
+	else if (file_progress(io, work->overlap.result))
+		io->done(io, 0);
 }
 
 static enum file_stage file_first_stage(const struct media_io *io)
@@ -410,7 +432,7 @@ static enum file_stage file_first_stage(const struct media_io *io)
 	switch (io->kind) {
 	case MEDIA_READ:
 	case MEDIA_WRITE:
-		return FILE_TRANSFER;
+		break;
 	case MEDIA_FLUSH:
 		return FILE_SYNC;
 	case MEDIA_DISCARD:
@@ -418,51 +440,49 @@ static enum file_stage file_first_stage(const struct media_io *io)
 	case MEDIA_EXTENTS:
 		return FILE_EXTENTS;
 	case MEDIA_WRITE_ZEROES:
-		break;
+		if (io->may_discard)
+			return FILE_PUNCH;
+		return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
 	}
-	if (io->may_discard)
-		return FILE_PUNCH;
-	return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
+	return FILE_TRANSFER;
 }
 
-/* A write behind the new end of a cut file would extend the file, with a hole where data was, and
- * hide the loss. So writes check the size first. */
-static int file_check(struct media_io *io)
-{
-	struct file_media *file = file_of(io);
-
-	if ((io->kind == MEDIA_FLUSH || io->is_fua) && file_check_lasting(file) < 0)
-		return -EIO;
-	switch (io->kind) {
-	case MEDIA_EXTENTS:
-		return 0;
-	case MEDIA_READ:
-		/* Reads of the intact part succeed. */
-		return io->offset + io->len_bytes <= atomic_load_explicit(&file->cut_at_bytes,
-									  memory_order_relaxed)
-			       ? 0
-			       : -EIO;
-	case MEDIA_FLUSH:
-		/* A flush promises that data is durable, so a flush always checks the size. */
-		return io->media->is_read_only ? 0 : file_check_size(file);
-	default:
-		return file_check_write(file, io);
-	}
-}
+/* ---- submit, cancel, close ------------------------------------------------------------------ */
 
 static void file_submit(struct media_io *io)
 {
-	int res = file_check(io);
+	struct file_media *file = file_of(io);
+	struct file_work *work = work_of(io);
+	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;
+	int res = io->kind == MEDIA_FLUSH || io->is_fua ? file_check_lasting(file) : 0;
 
+	if (io->kind == MEDIA_READ) {
+		/* Reads of the intact part of a cut file succeed. */
+		if (io->offset + io->len_bytes >
+		    atomic_load_explicit(&file->cut_at_bytes, memory_order_relaxed))
+			res = -EIO;
+	} else if (res == 0 && io->kind == MEDIA_FLUSH) {
+		/* A flush promises that data is durable, so a flush always checks the size. */
+		res = io->media->is_read_only ? 0 : file_check_size(file);
+	} else if (res == 0 && io->kind != MEDIA_EXTENTS) {
+		/* A write behind the new end of a cut file would extend the file, with a hole where
+		 * data was, and hide the loss. */
+		res = file_check_write(file, io);
+	}
 	if (res < 0) {
-		file_finish(io, res);
+		io->done(io, res);
 		return;
 	}
-	work_of(io)->progress_bytes = 0;
-	work_of(io)->result = 0;
-	work_of(io)->op.done = file_op_done;
-	work_of(io)->op.deadline_ns = io->deadline_ns;
-	file_go(io, file_first_stage(io));
+	work->progress_bytes = 0;
+	work->result = 0;
+	work->op.done = is_transfer ? file_transfer_done : file_op_done;
+	work->op.deadline_ns = io->deadline_ns;
+	if (is_transfer) {
+		work->stage = FILE_TRANSFER;
+		file_transfer(io);
+	} else {
+		file_go(io, file_first_stage(io));
+	}
 }
 
 static void file_cancel(struct media_io *io)

@@ -74,6 +74,7 @@ static void abort_execute(struct slot *slot)
 		return;
 	}
 	ctrl->aborts_running++;
+	slot->wait = SLOT_WAIT_VICTIMS;
 	abort_cmd_decode(&slot->sqe, &cmd);
 	if (cmd.sqid == 0) {
 		abort_on_queue(slot, ctrl->admin, cmd.cid);
@@ -82,8 +83,7 @@ static void abort_execute(struct slot *slot)
 	queue = cmd.sqid <= ctrl->io_queues_max ? ctrl->io_queues[cmd.sqid] : NULL;
 	if (!queue) {
 		ctrl->aborts_running--;
-		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD),
-				 offsetof(struct nvme_sqe, cdw10));
+		slot_complete(slot, command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10));
 		return;
 	}
 	/* The queue outlives this message: it is freed only after this reactor has answered its

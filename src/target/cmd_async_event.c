@@ -126,7 +126,7 @@ static struct slot *aer_take(struct ctrl *ctrl, uint32_t index)
 	return slot;
 }
 
-static void aer_cancel(struct slot *slot)
+void async_event_cancel(struct slot *slot)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 	uint32_t index = 0;
@@ -146,7 +146,7 @@ static void async_event_execute(struct slot *slot)
 		return;
 	}
 	slot_leave_snapshot(slot);
-	slot->cancel = aer_cancel;
+	slot->wait = SLOT_WAIT_EVENT;
 	ctrl->aer_slots[ctrl->aer_count++] = slot;
 	ctrl_events_report(ctrl);
 }

@@ -71,6 +71,7 @@ static void cancel_execute(struct slot *slot)
 	struct cancel_cmd cmd;
 
 	cancel_cmd_decode(&slot->sqe, &cmd);
+	slot->wait = SLOT_WAIT_VICTIMS;
 	slot->aborted = 0;
 	slot->steps.step_blocks = 0;
 	slot->steps.index = 1; /* this function's own reference */

@@ -18,7 +18,7 @@ static void compare_read_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	if (res != 0)
-		io_finish(slot, res);
+		io_done(io, res);
 	else
 		compare_finish(slot,
 			       memcmp(slot->data.addr, slot->iov.iov_base, slot->data_bytes) == 0);
@@ -39,7 +39,7 @@ static void compare_execute(struct slot *slot)
 	}
 	slot->iov = (struct iovec){.iov_base = slot->buf.addr + slot->data_bytes,
 				   .iov_len = slot->data_bytes};
-	io_submit(slot, MEDIA_READ, compare_read_done);
+	io_submit(slot, slot->ns, MEDIA_READ, 0, compare_read_done);
 }
 
 nvme_status compare_prepare(struct slot *slot)

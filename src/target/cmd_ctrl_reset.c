@@ -45,8 +45,9 @@ static void request_complete(struct reset_request *request, nvme_status status, 
 	reactor_timer_cancel(&request->hold);
 	request->slot = NULL;
 	slot->result = ctrl_reset_result_encode(is_immediate);
-	slot_complete_at(slot, status,
-			 nvme_status_same(status, NVME_SC_INVALID_FIELD) ? SQE_BYTE_CDW10 : 0xffff);
+	if (nvme_status_same(status, NVME_SC_INVALID_FIELD))
+		slot->error_byte = SQE_BYTE_CDW10;
+	slot_complete(slot, status);
 }
 
 /* Answers before the reset has ended. The log reports the end. */
@@ -64,7 +65,7 @@ static void request_on_hold_over(struct reactor_timer *timer)
 	request_answer_early(container_of(timer, struct reset_request, hold), NVME_SC_SUCCESS);
 }
 
-static void request_cancel(struct slot *slot)
+void ctrl_reset_cancel(struct slot *slot)
 {
 	request_answer_early(slot->other, NVME_SC_ABORT_REQUESTED);
 }
@@ -278,7 +279,8 @@ static void ctrl_reset_execute(struct slot *slot)
 	ctrl_reset_cmd_decode(&slot->sqe, &cmd);
 	status = reset_check(ctrl, &cmd);
 	if (!nvme_status_is_ok(status)) {
-		slot_complete_at(slot, status, SQE_BYTE_CDW10);
+		slot->error_byte = SQE_BYTE_CDW10;
+		slot_complete(slot, status);
 		return;
 	}
 	request = request_create(slot, &cmd);
@@ -289,7 +291,7 @@ static void ctrl_reset_execute(struct slot *slot)
 	log_forget_older(ctrl, &cmd);
 	slot_leave_snapshot(slot);
 	slot->other = request;
-	slot->cancel = request_cancel;
+	slot->wait = SLOT_WAIT_RESET;
 	list_push_back(&ctrl->reset_requests, &request->node);
 	ctrl->reset_request_count++;
 	ctrl->local->reset_count++;

@@ -8,7 +8,7 @@
  * have no limit (DMRL, DMRSL and DMSL are 0). Long ranges are split into pieces that end at a
  * multiple of the piece length, so that no granule of the medium is cut. The piece length of memory
  * media bounds the time for which the reactor is held. The piece length of other media bounds the
- * time for which fused pairs wait (io_hold_gate).
+ * time for which fused pairs wait (IO_HOLD_GATE).
  */
 #include "target/bad_blocks_command.h"
 #include "target/steps.h"
@@ -25,13 +25,10 @@ static void dsm_heal(struct slot *slot)
 
 static void dsm_on_flushed(struct media_io *io, int res)
 {
-	struct slot *slot = container_of(io, struct slot, io);
-
-	if (res == 0) {
-		dsm_heal(slot);
-		return;
-	}
-	io_finish(slot, res);
+	if (res == 0)
+		dsm_heal(container_of(io, struct slot, io));
+	else
+		io_done(io, res);
 }
 
 static void dsm_end(struct slot *slot, int res)
@@ -39,9 +36,9 @@ static void dsm_end(struct slot *slot, int res)
 	slot->heals_bad &= slot->steps.index > 0;
 	slot->steps.res = res;
 	if (!slot->heals_bad)
-		io_finish(slot, res);
+		io_done(&slot->io, res);
 	else if (slot->ns->media->has_volatile_cache)
-		io_submit(slot, MEDIA_FLUSH, dsm_on_flushed);
+		io_submit(slot, slot->ns, MEDIA_FLUSH, 0, dsm_on_flushed);
 	else
 		dsm_heal(slot);
 }
@@ -74,7 +71,7 @@ static bool dsm_next(struct slot *slot, int res)
 	if (steps->step_blocks > range.block_count - steps->at_block)
 		steps->step_blocks = range.block_count - steps->at_block;
 	slot->io_cmd.block_count = steps->step_blocks;
-	io_submit(slot, MEDIA_DISCARD, steps_io_done);
+	io_submit(slot, slot->ns, MEDIA_DISCARD, 0, steps_io_done);
 	return true;
 }
 
@@ -90,7 +87,8 @@ static void dsm_execute(struct slot *slot)
 
 		if (range.block_count > blocks || range.first_block > blocks - range.block_count) {
 			slot->io_cmd.first_block = range.first_block;
-			slot_complete_at(slot, nvme_status_dnr(NVME_SC_LBA_RANGE), SQE_BYTE_CDW10);
+			slot_complete(slot,
+				      command_refuse(slot, NVME_SC_LBA_RANGE, SQE_BYTE_CDW10));
 			return;
 		}
 		if (view && bad_view_find_block(view->bad, slot->ns->block_shift, range.first_block,

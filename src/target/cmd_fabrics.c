@@ -96,6 +96,7 @@ static void connect_execute(struct slot *slot)
 	}
 	queue->qid = args.qid;
 	queue->has_sq_flow_control = !args.wants_no_sq_flow_control;
+	slot->wait = SLOT_WAIT_CONNECT;
 	if (args.qid == 0)
 		ctrl_create(slot, &args);
 	else
@@ -156,14 +157,13 @@ static void property_get_execute(struct slot *slot)
 	struct ctrl *ctrl = slot->queue->ctrl;
 	struct property_cmd cmd;
 	nvme_status status = property_decode(&slot->sqe, &cmd);
-	nvme_status invalid = nvme_status_dnr(NVME_SC_INVALID_FIELD);
 
 	if (!nvme_status_is_ok(status)) {
-		slot_complete_at(slot, nvme_status_dnr(status), offsetof(struct nvme_sqe, cdw10));
+		slot_complete(slot, command_refuse(slot, status, SQE_BYTE_CDW10));
 		return;
 	}
 	if (cmd.is_8_bytes != (cmd.offset == PROPERTY_CAP)) {
-		slot_complete_at(slot, invalid, offsetof(struct nvme_sqe, cdw10));
+		slot_complete(slot, command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW10));
 		return;
 	}
 	switch (cmd.offset) {
@@ -183,7 +183,7 @@ static void property_get_execute(struct slot *slot)
 		slot->result = ctrl_crto(ctrl);
 		break;
 	default:
-		slot_complete_at(slot, invalid, offsetof(struct nvme_sqe, cdw11));
+		slot_complete(slot, command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11));
 		return;
 	}
 	slot_complete(slot, NVME_SC_SUCCESS);
@@ -195,11 +195,10 @@ static void property_set_execute(struct slot *slot)
 	nvme_status status = property_decode(&slot->sqe, &cmd);
 
 	if (!nvme_status_is_ok(status)) {
-		slot_complete_at(slot, nvme_status_dnr(status), offsetof(struct nvme_sqe, cdw10));
+		slot_complete(slot, command_refuse(slot, status, SQE_BYTE_CDW10));
 	} else if (cmd.offset != PROPERTY_CC || cmd.is_8_bytes) {
 		/* NSSR is not offered (CAP.NSSRS is 0). All other properties are read only. */
-		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD),
-				 offsetof(struct nvme_sqe, cdw11));
+		slot_complete(slot, command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW11));
 	} else {
 		ctrl_set_cc(slot->queue->ctrl, (uint32_t)cmd.value);
 		slot_complete(slot, NVME_SC_SUCCESS);

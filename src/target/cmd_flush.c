@@ -116,7 +116,7 @@ static void flush_all_go(struct flush_all *all)
 }
 
 /* Cancels the flushes in flight where their medium can do that. No other flush is begun. */
-static void flush_all_cancel(struct slot *slot)
+void flush_all_cancel(struct slot *slot)
 {
 	struct flush_all *all = slot->other;
 	bool was_walking = all->is_walking;
@@ -144,7 +144,7 @@ static void flush_all_execute(struct slot *slot)
 	all->subsystem = slot->steps.subsystem;
 	all->host_index = slot->steps.host_index;
 	slot->other = all;
-	slot->cancel = flush_all_cancel;
+	slot->wait = SLOT_WAIT_MEDIA;
 	flush_all_go(all);
 }
 
@@ -153,7 +153,7 @@ static void flush_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	if (res != 0 || !loss_is_missed(slot))
-		io_finish(slot, res);
+		io_done(io, res);
 	else if (loss_is_news(slot->ns))
 		loss_answer(slot, NVME_SC_WRITE_FAULT);
 	else
@@ -164,7 +164,7 @@ static void flush_execute(struct slot *slot)
 {
 	slot->loss = media_loss(slot->ns->media);
 	if (slot->ns->media->has_volatile_cache)
-		io_submit(slot, MEDIA_FLUSH, flush_done);
+		io_submit(slot, slot->ns, MEDIA_FLUSH, 0, flush_done);
 	else
 		slot_complete(slot, NVME_SC_SUCCESS);
 }

@@ -73,11 +73,6 @@ static nvme_status identify_uuid_list(struct slot *slot, const struct identify_c
 
 /* ---- lists of controllers, on the registry's reactor ---------------------------------------- */
 
-static void ctrl_list_done(struct reactor_msg *msg)
-{
-	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
-}
-
 /* The fields of a registered controller that are read here do not change. */
 uint32_t identify_ctrls_find(const struct slot *slot, uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX])
 {
@@ -105,13 +100,11 @@ uint32_t identify_ctrls_find(const struct slot *slot, uint16_t cntlids[IDENTIFY_
 	return count;
 }
 
-static void ctrl_list_here(struct reactor_msg *msg)
+static void ctrl_list_here(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
 	uint16_t cntlids[IDENTIFY_CTRL_LIST_MAX];
 
 	identify_ctrl_list_encode(cntlids, identify_ctrls_find(slot, cntlids), slot->data.addr);
-	reactor_post(slot->queue->reactor, &slot->msg, ctrl_list_done);
 }
 
 /* ---- lists of namespaces -------------------------------------------------------------------- */
@@ -355,7 +348,7 @@ static void identify_ctrl_list(struct slot *slot, const struct identify_cmd *cmd
 	if (!nvme_status_is_ok(status) || (is_of_ns && !slot->ns))
 		slot_complete(slot, status);
 	else
-		reactor_post(target_registry(target)->reactor, &slot->msg, ctrl_list_here);
+		slot_visit(slot, target_registry(target)->reactor, ctrl_list_here, NULL);
 }
 
 static void identify_execute(struct slot *slot)

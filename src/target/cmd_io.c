@@ -30,7 +30,7 @@ static void read_execute(struct slot *slot)
 		return;
 	}
 	slot->iov = (struct iovec){.iov_base = slot->data.addr, .iov_len = slot->data_bytes};
-	io_submit(slot, MEDIA_READ, io_done);
+	io_submit(slot, slot->ns, MEDIA_READ, 0, io_done);
 }
 
 static void write_execute(struct slot *slot)
@@ -44,7 +44,7 @@ static void write_execute(struct slot *slot)
 		return;
 	}
 	slot->iov = (struct iovec){.iov_base = slot->data.addr, .iov_len = slot->data_bytes};
-	io_submit(slot, MEDIA_WRITE, io_done);
+	io_submit(slot, slot->ns, MEDIA_WRITE, 0, io_done);
 }
 
 /* Points the slot into memory media, so that the command needs no buffer and no copy. */

@@ -210,7 +210,7 @@ static bool log_can_write(const struct ctrl *ctrl, uint8_t log_id)
 void log_finish(struct slot *slot, const struct log_cmd *cmd, uint64_t page_bytes)
 {
 	if (cmd->offset > page_bytes) {
-		slot_complete_at(slot, nvme_status_dnr(NVME_SC_INVALID_FIELD), SQE_BYTE_CDW12);
+		slot_complete(slot, command_refuse(slot, NVME_SC_INVALID_FIELD, SQE_BYTE_CDW12));
 		return;
 	}
 	if (!cmd->retains_event)

@@ -40,8 +40,11 @@ static void report_add(struct report *report, const struct reservation *reservat
 	report->entry_count++;
 }
 
-static void report_write(struct slot *slot, const struct reservation *reservation)
+/* On the control reactor. */
+static void report_write(struct slot *slot)
 {
+	const struct reservation *reservation =
+		ns_live_reservation(ns_backing_live(slot->ns->backing));
 	struct report_header header = {0};
 	uint8_t piece[REPORT_HEADER_BYTES];
 	struct report_cmd cmd;
@@ -66,24 +69,9 @@ static void report_write(struct slot *slot, const struct reservation *reservatio
 	log_window_put(&report.window, 0, piece, sizeof(piece));
 }
 
-/* ---- to the control reactor and back -------------------------------------------------------- */
-
-static void report_home(struct reactor_msg *msg)
-{
-	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
-}
-
-static void report_on_control(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	report_write(slot, ns_live_reservation(ns_backing_live(slot->ns->backing)));
-	reactor_post(slot->queue->reactor, &slot->msg, report_home);
-}
-
 static void report_execute(struct slot *slot)
 {
-	reactor_post(slot->queue->local->target->control, &slot->msg, report_on_control);
+	slot_visit(slot, slot->queue->local->target->control, report_write, NULL);
 }
 
 nvme_status reservation_report_prepare(struct slot *slot)

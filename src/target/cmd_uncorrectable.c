@@ -45,7 +45,7 @@ nvme_status bad_blocks_check(struct slot *slot, const struct bad_view *bad)
 				 slot->io_cmd.block_count, &bad_block))
 		return NVME_SC_SUCCESS;
 	if (slot->sqe.opcode == NVME_IO_WRITE || slot->sqe.opcode == NVME_IO_WRITE_ZEROES) {
-		/* Write through a buffer: the command then ends in io_finish, which removes the
+		/* Write through a buffer: the command then ends in io_done, which removes the
 		 * marks. */
 		slot->heals_bad = true;
 		slot->bad_stamp = bad_view_stamp(bad);

@@ -17,7 +17,7 @@ static bool verify_next(struct slot *slot, int res)
 	io_cmd_decode(&slot->sqe, &cmd);
 	steps->at_block += steps->step_blocks;
 	if (res != 0 || steps->at_block == cmd.block_count) {
-		io_finish(slot, res);
+		io_done(&slot->io, res);
 		return false;
 	}
 	blocks = STEP_BUF_BYTES >> slot->ns->block_shift;
@@ -28,7 +28,7 @@ static bool verify_next(struct slot *slot, int res)
 				       .block_count = blocks};
 	slot->iov = (struct iovec){.iov_base = slot->buf.addr,
 				   .iov_len = (size_t)blocks << slot->ns->block_shift};
-	io_submit(slot, MEDIA_READ, steps_io_done);
+	io_submit(slot, slot->ns, MEDIA_READ, 0, steps_io_done);
 	return true;
 }
 

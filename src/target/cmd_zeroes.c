@@ -11,7 +11,7 @@
 static void write_zeroes_execute(struct slot *slot)
 {
 	io_counter_add(&io_counters(slot)->write_commands, 1);
-	io_submit(slot, MEDIA_WRITE_ZEROES, io_done);
+	io_submit(slot, slot->ns, MEDIA_WRITE_ZEROES, 0, io_done);
 }
 
 nvme_status write_zeroes_prepare(struct slot *slot)

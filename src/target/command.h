@@ -92,6 +92,10 @@ nvme_status ns_attachment_prepare(struct slot *slot); /* cmd_ns_manage.c */
 nvme_status format_prepare(struct slot *slot);        /* cmd_format.c */
 nvme_status lba_status_prepare(struct slot *slot);    /* cmd_lba_status.c */
 
+/* For slot_wait.c. */
+void async_event_cancel(struct slot *slot); /* cmd_async_event.c */
+void ctrl_reset_cancel(struct slot *slot);  /* cmd_ctrl_reset.c */
+
 /* What this controller reports about itself. Used by Identify and by the checks that must agree. */
 void ctrl_identity_fill(const struct ctrl *ctrl, struct ctrl_identity *ret_identity);
 /* Supported opcodes. Used by the effects log only. */

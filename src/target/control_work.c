@@ -17,7 +17,7 @@ static void slot_is_home(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
 
-	slot_complete_at(slot, slot->status, slot->error_byte);
+	slot_complete(slot, slot->status);
 }
 
 static void work_post(struct control_work *work);
@@ -53,7 +53,7 @@ static bool slot_is_late(const struct slot *slot)
 				reactor_clock_ns(slot->queue->local->target->control));
 }
 
-/* For a cancelled command, slot_complete_at finds the reason. */
+/* For a cancelled command, slot_complete finds the reason. */
 static void slot_drop(struct slot *slot)
 {
 	bool is_cancelled = atomic_load_explicit(&slot->is_unwanted, memory_order_relaxed);
@@ -138,33 +138,20 @@ static void sweep(struct reactor_msg *msg)
 
 /* ---- on the slot's reactor ------------------------------------------------------------------ */
 
-static void ask_for_sweep(struct control_work *work)
+/* A command that is being served already ends by itself. */
+void control_work_cancel(struct slot *slot)
 {
+	struct control_work *work = slot->other;
+
+	atomic_store_explicit(&slot->is_unwanted, true, memory_order_relaxed);
 	if (!atomic_exchange(&work->is_sweep_posted, true))
 		reactor_post(work->target->control, &work->sweep_msg, sweep);
-}
-
-/* A command that is being served already ends by itself. */
-static void slot_cancel_work(struct slot *slot)
-{
-	atomic_store_explicit(&slot->is_unwanted, true, memory_order_relaxed);
-	ask_for_sweep(slot->other);
-}
-
-void control_work_on_closing(struct queue *queue)
-{
-	list_for_each(node, &queue->busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
-
-		if (slot->state == SLOT_EXECUTING && slot->cancel == slot_cancel_work)
-			ask_for_sweep(slot->other);
-	}
 }
 
 void control_work_submit(struct control_work *work, struct slot *slot)
 {
 	slot->other = work;
-	slot->cancel = slot_cancel_work;
+	slot->wait = SLOT_WAIT_CONTROL;
 	atomic_store_explicit(&slot->is_unwanted, slot->is_abort_requested, memory_order_relaxed);
 	reactor_post(work->target->control, &slot->msg, slot_arrived);
 }

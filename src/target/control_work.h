@@ -40,8 +40,8 @@ void control_work_init(struct control_work *work, struct target *target,
 /* On the slot's reactor, while the command executes. slot->status is the status for
  * control_work_answer if the command succeeds. */
 void control_work_submit(struct control_work *work, struct slot *slot);
-/* On the slot's reactor, when the queue begins to close: the commands of the queue are unwanted. */
-void control_work_on_closing(struct queue *queue);
+/* For slot_wait.c. */
+void control_work_cancel(struct slot *slot);
 /* On the control reactor, from `serve` on: ends the turn of the command, so that another command of
  * the host may be served before this command is answered. */
 void control_work_leave(struct slot *slot);

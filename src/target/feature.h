@@ -44,7 +44,7 @@ static inline void feature_answer(struct slot *slot, uint32_t result)
 /* Completes the command with `status` and DNR. error_byte is the byte of the command at fault. */
 static inline void feature_refuse(struct slot *slot, nvme_status status, uint16_t error_byte)
 {
-	slot_complete_at(slot, nvme_status_dnr(status), error_byte);
+	slot_complete(slot, command_refuse(slot, status, error_byte));
 }
 
 #define FEATURE_TIMESTAMP_BYTES  8

@@ -38,27 +38,12 @@ void feature_notice_mask_set(struct slot *slot, const struct feature_cmd *cmd)
 
 /* ---- 83h ------------------------------------------------------------------------------------- */
 
-static void persistence_home(struct reactor_msg *msg)
+static void persistence_read(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot_complete(slot, slot->status);
-}
-
-static void persistence_go_home(struct slot *slot)
-{
-	reactor_post(slot->queue->reactor, &slot->msg, persistence_home);
-}
-
-static void persistence_read(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
 	const struct reservation *reservation =
 		ns_live_reservation(ns_backing_live(slot->ns->backing));
 
 	slot->result = reservation && reservation->persists ? PERSISTENCE_PTPL : 0;
-	slot->status = NVME_SC_SUCCESS;
-	persistence_go_home(slot);
 }
 
 void feature_persistence_get(struct slot *slot, const struct feature_cmd *cmd)
@@ -67,7 +52,7 @@ void feature_persistence_get(struct slot *slot, const struct feature_cmd *cmd)
 		feature_answer(slot, 0);
 		return;
 	}
-	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_read);
+	slot_visit(slot, slot->queue->local->target->control, persistence_read, NULL);
 }
 
 /* Writes to all namespaces that the host sees. Stops at the first one that cannot be kept. */
@@ -88,9 +73,8 @@ static int persistence_write_all(const struct slot *slot, bool persists)
 	return res;
 }
 
-static void persistence_write(struct reactor_msg *msg)
+static void persistence_write(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
 	bool persists = (le32_get(slot->sqe.cdw11) & PERSISTENCE_PTPL) != 0;
 	int res;
 
@@ -103,10 +87,9 @@ static void persistence_write(struct reactor_msg *msg)
 		event_log_note_feature(slot->queue->local->target, slot->queue->ctrl->subsystem_nqn,
 				       FEATURE_RESERVATION_PERSISTENCE, le32_get(slot->sqe.cdw11));
 	slot->status = res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL;
-	persistence_go_home(slot);
 }
 
 void feature_persistence_set(struct slot *slot, const struct feature_cmd *cmd)
 {
-	reactor_post(slot->queue->local->target->control, &slot->msg, persistence_write);
+	slot_visit(slot, slot->queue->local->target->control, persistence_write, NULL);
 }

@@ -53,22 +53,6 @@ void fused_on_end(struct slot *slot)
 		fused_fail(other, NVME_SC_FUSED_FAIL);
 }
 
-void fused_on_closing(struct queue *queue)
-{
-	struct list *node = queue->busy.next;
-
-	queue->is_fused_open = false;
-	while (node != &queue->busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
-
-		node = node->next;
-		if (slot->is_fused_ready) {
-			slot_complete(slot, NVME_SC_ABORT_SQ_DELETION);
-			node = queue->busy.next; /* the list may have changed */
-		}
-	}
-}
-
 void fused_on_swap(struct queue *queue)
 {
 	if (queue->fused_first && queue->fused_first->is_fused_ready)
@@ -110,7 +94,7 @@ static void fused_write_done(struct media_io *io, int res)
 	struct slot *second = fused_dissolve(first);
 
 	slot_complete(first, NVME_SC_SUCCESS);
-	io_finish(second, res);
+	io_done(&second->io, res);
 }
 
 /* Acts on the result of the comparison. Returns true when the write must follow; otherwise both
@@ -133,10 +117,10 @@ static void fused_read_done(struct media_io *io, int res)
 	struct slot *first = container_of(io, struct slot, io);
 	struct slot *second = first->fused_with;
 
-	first->cancel = NULL;
+	first->wait = SLOT_WAIT_PAIR;
 	if (res != 0) {
 		fused_dissolve(first);
-		io_finish(first, res);
+		io_done(&first->io, res);
 		slot_complete(second, NVME_SC_FUSED_FAIL);
 		return;
 	}
@@ -145,7 +129,7 @@ static void fused_read_done(struct media_io *io, int res)
 		return;
 	fused_count_write(second);
 	second->iov = (struct iovec){.iov_base = second->data.addr, .iov_len = second->data_bytes};
-	io_submit_held(second, second->ns, MEDIA_WRITE, fused_write_done);
+	io_submit(second, second->ns, MEDIA_WRITE, IO_IS_HELD, fused_write_done);
 }
 
 /* Checks both commands against the reservation and the bad-block marks in force now. Returns true
@@ -176,7 +160,7 @@ static void fused_on_granted(struct range_hold *hold)
 		return;
 	first->iov = (struct iovec){.iov_base = first->buf.addr + first->data_bytes,
 				    .iov_len = first->data_bytes};
-	io_submit_held(first, first->ns, MEDIA_READ, fused_read_done);
+	io_submit(first, first->ns, MEDIA_READ, IO_IS_HELD, fused_read_done);
 }
 
 static void fused_on_gate(struct range_hold *hold)
@@ -184,8 +168,8 @@ static void fused_on_gate(struct range_hold *hold)
 	struct slot *second = container_of(hold, struct slot, hold);
 	struct slot *first = second->fused_with;
 
-	first->cancel = NULL;
-	second->cancel = NULL;
+	first->wait = SLOT_WAIT_PAIR;
+	second->wait = SLOT_WAIT_PAIR;
 	if (first->is_abort_requested) {
 		fused_finish(first, NVME_SC_ABORT_REQUESTED, NVME_SC_FUSED_FAIL);
 		return;
@@ -196,14 +180,14 @@ static void fused_on_gate(struct range_hold *hold)
 	}
 	first->hold.is_exclusive = true;
 	first->hold.granted = fused_on_granted;
-	if (io_hold(first, first->ns))
+	if (io_hold(first, first->ns, IO_HOLD_RANGE))
 		fused_on_granted(&first->hold);
 }
 
 /* Cancels the first command while the second one waits for the gate. */
-static void fused_cancel_gate(struct slot *first)
+void fused_cancel_gate(struct slot *first)
 {
-	first->fused_with->cancel(first->fused_with);
+	io_cancel_hold(first->fused_with);
 }
 
 /* Memory media: compares and writes one block. One block lies within one granule, and all commands
@@ -228,7 +212,7 @@ static void fused_run_mapped(struct slot *first, struct slot *second)
 	fused_count_write(second);
 	fused_dissolve(first);
 	slot_complete(first, NVME_SC_SUCCESS);
-	io_finish(second, 0);
+	io_done(&second->io, 0);
 }
 
 /* True when the configuration has changed since the command was judged, and the command is no
@@ -239,7 +223,7 @@ static bool slot_is_outdated(const struct slot *slot)
 	       (!slot->is_awaited || slot->is_displaced) && !slot_is_up_to_date(slot);
 }
 
-static void fused_cancel_ready(struct slot *slot)
+void fused_cancel_ready(struct slot *slot)
 {
 	slot_complete(slot, NVME_SC_ABORT_REQUESTED);
 }
@@ -262,11 +246,11 @@ static void fused_execute(struct slot *slot)
 	}
 	if (!other || !other->is_fused_ready) {
 		slot->is_fused_ready = true;
-		slot->cancel = fused_cancel_ready;
+		slot->wait = SLOT_WAIT_PARTNER;
 		return;
 	}
 	other->is_fused_ready = false;
-	other->cancel = NULL;
+	other->wait = SLOT_WAIT_NONE;
 	if (slot_is_outdated(slot) || slot_is_outdated(other)) {
 		fused_finish(first, NVME_SC_FUSED_FAIL, NVME_SC_FUSED_FAIL);
 		return;
@@ -282,10 +266,10 @@ static void fused_execute(struct slot *slot)
 	second = first->fused_with;
 	second->hold.is_exclusive = false;
 	second->hold.granted = fused_on_gate;
-	if (io_hold_gate(second, first->ns))
+	if (io_hold(second, first->ns, IO_HOLD_GATE))
 		fused_on_gate(&second->hold);
 	else
-		first->cancel = fused_cancel_gate;
+		first->wait = SLOT_WAIT_GATE_OF_PARTNER;
 }
 
 /* ---- judging ------------------------------------------------------------------------------- */

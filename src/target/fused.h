@@ -32,10 +32,11 @@ static inline enum sqe_fuse slot_fuse(const struct slot *slot)
 nvme_status fused_prepare(struct slot *slot);
 /* A fused command ends before both have run, for any reason: ends its partner too. */
 void fused_on_end(struct slot *slot);
-/* The queue takes no more commands: ends the commands that wait for their partner. */
-void fused_on_closing(struct queue *queue);
 /* The configuration changes: ends a first command that waits for its second, so that the command
  * does not keep the former snapshot in use. */
 void fused_on_swap(struct queue *queue);
+/* For slot_wait.c. */
+void fused_cancel_ready(struct slot *slot);
+void fused_cancel_gate(struct slot *first);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * What the handlers of I/O commands share. See io.h. Runs on the queue's reactor.
  *
- * Commands reach their medium through io_submit_on, which makes them atomic, or take their hold
- * themselves and use io_submit_held. Memory media guard themselves, block by block (media/mem.c,
- * tcp/). For all other media, the command's whole range is held (target/range_guard.h) while the
- * medium works: shared with other readers, or exclusively to change the blocks.
+ * Commands reach their medium through io_submit, which makes them atomic, or take their hold
+ * themselves and submit with IO_IS_HELD. Memory media guard themselves, block by block
+ * (media/mem.c, tcp/). For all other media, the command's whole range is held
+ * (target/range_guard.h) while the medium works: shared with other readers, or exclusively to
+ * change the blocks.
  *
  * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its namespace instead,
  * exclusively; fused pairs share the gate. The range of such a deallocation may be a whole device,
@@ -42,18 +43,11 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 		io_counter_add(&counters->space_errors, 1);
 }
 
-void io_finish(struct slot *slot, int res)
+/* Not inlined, so that the path of a success stays short. */
+static __attribute__((noinline)) void io_fail(struct slot *slot, int res)
 {
-	nvme_status status;
+	nvme_status status = status_from_errno(res, slot->io.kind);
 
-	if (res == 0) {
-		if (slot->heals_bad)
-			bad_blocks_heal_for(slot, NVME_SC_SUCCESS);
-		else
-			slot_complete(slot, NVME_SC_SUCCESS);
-		return;
-	}
-	status = status_from_errno(res, slot->io.kind);
 	io_note_error(slot, slot->ns, res, status);
 	if (loss_is_news(slot->ns))
 		loss_answer(slot, status);
@@ -65,53 +59,45 @@ void io_done(struct media_io *io, int res)
 {
 	struct slot *slot = container_of(io, struct slot, io);
 
-	io_finish(slot, res);
+	if (res != 0)
+		io_fail(slot, res);
+	else if (slot->heals_bad)
+		bad_blocks_heal_for(slot, NVME_SC_SUCCESS);
+	else
+		slot_complete(slot, NVME_SC_SUCCESS);
 }
 
-static void io_cancel_hold(struct slot *slot)
+void io_cancel_hold(struct slot *slot)
 {
 	if (range_hold_cancel(&slot->hold))
 		slot->hold.granted(&slot->hold);
 }
 
-static void io_cancel_medium(struct slot *slot)
+void io_cancel_medium(struct slot *slot)
 {
 	if (slot->io.media->ops->cancel)
 		slot->io.media->ops->cancel(&slot->io);
 }
 
-bool io_is_under_way(const struct slot *slot)
+bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 {
-	return slot->cancel == io_cancel_hold || slot->cancel == io_cancel_medium;
-}
+	const struct target *target = slot->queue->local->target;
+	/* Identifies the namespace to the guards. The number stays the same when the medium is
+	 * reopened. */
+	uint64_t medium = ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
 
-/* Identifies the namespace to the guards. The number stays the same when the medium is reopened. */
-static uint64_t io_medium_number(const struct ns *ns)
-{
-	return ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
-}
-
-bool io_hold(struct slot *slot, const struct ns *ns)
-{
-	if (range_hold_take(&slot->hold, slot->queue->local->target->range_guard,
-			    io_medium_number(ns), slot->io_cmd.first_block << ns->block_shift,
-			    (uint64_t)slot->io_cmd.block_count << ns->block_shift))
+	if (kind == IO_HOLD_GATE
+		    ? range_hold_take(&slot->hold, target->gate_guard, medium, 0, 1)
+		    : range_hold_take(&slot->hold, target->range_guard, medium,
+				      slot->io_cmd.first_block << ns->block_shift,
+				      (uint64_t)slot->io_cmd.block_count << ns->block_shift))
 		return true;
-	slot->cancel = io_cancel_hold;
-	return false;
-}
-
-bool io_hold_gate(struct slot *slot, const struct ns *ns)
-{
-	if (range_hold_take(&slot->hold, slot->queue->local->target->gate_guard,
-			    io_medium_number(ns), 0, 1))
-		return true;
-	slot->cancel = io_cancel_hold;
+	slot->wait = SLOT_WAIT_HOLD;
 	return false;
 }
 
 /*
- * Every operation of a command on a medium starts here.
+ * Every operation of a command on a medium starts here, at once or when the hold is granted.
  *
  * The target may have stood still while the command waited for its hold or between two steps. The
  * host may then have sent the command on another path, so KATO is checked first. The target may
@@ -122,7 +108,7 @@ static inline void io_begin(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
-	slot->cancel = io_cancel_medium;
+	slot->wait = SLOT_WAIT_MEDIUM;
 	slot->io.deadline_ns = ctrl_deadline_ns(queue->ctrl);
 	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
 		media_submit(&slot->io);
@@ -165,8 +151,8 @@ uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits
 	return blocks < room ? blocks : room;
 }
 
-static void io_fill(struct slot *slot, const struct ns *ns, enum media_kind kind,
-		    void (*done)(struct media_io *io, int res))
+void io_submit(struct slot *slot, const struct ns *ns, enum media_kind kind, unsigned flags,
+	       void (*done)(struct media_io *io, int res))
 {
 	uint64_t bytes = (uint64_t)slot->io_cmd.block_count << ns->block_shift;
 
@@ -180,20 +166,7 @@ static void io_fill(struct slot *slot, const struct ns *ns, enum media_kind kind
 	slot->io.iov = &slot->iov;
 	slot->io.iov_count = 1;
 	slot->io.done = done;
-}
-
-void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
-		    void (*done)(struct media_io *io, int res))
-{
-	io_fill(slot, ns, kind, done);
-	io_begin(slot);
-}
-
-void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
-		  void (*done)(struct media_io *io, int res))
-{
-	io_fill(slot, ns, kind, done);
-	if (!ns->mapped && kind != MEDIA_FLUSH) {
+	if (!ns->mapped && kind != MEDIA_FLUSH && !(flags & IO_IS_HELD)) {
 		bool is_large =
 			kind == MEDIA_DISCARD && slot->io.len_bytes > IO_HELD_DISCARD_MAX_BYTES;
 
@@ -201,7 +174,7 @@ void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
 		slot->io.done = io_on_guarded_done;
 		slot->hold.is_exclusive = kind != MEDIA_READ;
 		slot->hold.granted = io_on_granted;
-		if (is_large ? !io_hold_gate(slot, ns) : !io_hold(slot, ns))
+		if (!io_hold(slot, ns, is_large ? IO_HOLD_GATE : IO_HOLD_RANGE))
 			return;
 	}
 	io_begin(slot);

@@ -70,31 +70,32 @@ static inline nvme_status io_transfer_prepare(struct slot *slot, enum data_direc
 	return command_expect_data(slot, direction, (uint32_t)io_range_bytes(slot));
 }
 
+enum io_flag {
+	IO_IS_HELD = 1u << 0, /* the caller holds the range, by io_hold */
+};
+
 /* Submits slot->io_cmd's range on the medium of `ns`, to or from slot->iov. `ns` is a namespace of
- * the slot's snapshot; for Copy it may differ from slot->ns. Calls `done` on this reactor. */
-void io_submit_on(struct slot *slot, const struct ns *ns, enum media_kind kind,
-		  void (*done)(struct media_io *io, int res));
-/* As io_submit_on, on the medium of slot->ns. */
-static inline void io_submit(struct slot *slot, enum media_kind kind,
-			     void (*done)(struct media_io *io, int res))
-{
-	io_submit_on(slot, slot->ns, kind, done);
-}
-/* As io_submit_on, for a range that the caller already holds. */
-void io_submit_held(struct slot *slot, const struct ns *ns, enum media_kind kind,
-		    void (*done)(struct media_io *io, int res));
-/* Holds slot->io_cmd's range for the slot. The caller has set hold.is_exclusive and hold.granted.
- * Returns true when the range is held. Returns false when the slot must wait: `granted` is called
- * later, and slot->cancel ends the wait. Only for callers that submit to the medium themselves. */
-bool io_hold(struct slot *slot, const struct ns *ns);
-/*
- * As io_hold, for the gate between fused pairs, which share the gate, and large deallocations, each
- * of which holds the gate exclusively. A command that needs both a gate and a range takes the gate
- * first.
- */
-bool io_hold_gate(struct slot *slot, const struct ns *ns);
-/* True while the command waits for its range, for the gate or for its medium. */
-bool io_is_under_way(const struct slot *slot);
+ * the slot's snapshot; for Copy it may differ from slot->ns. Calls `done` on this reactor. `flags`
+ * are of enum io_flag. */
+void io_submit(struct slot *slot, const struct ns *ns, enum media_kind kind, unsigned flags,
+	       void (*done)(struct media_io *io, int res));
+
+enum io_hold_kind {
+	IO_HOLD_RANGE, /* slot->io_cmd's range */
+	/* The gate between fused pairs, which share the gate, and large deallocations, each of
+	 * which holds the gate exclusively. A command that needs both a gate and a range takes the
+	 * gate first. */
+	IO_HOLD_GATE,
+};
+
+/* Takes slot->hold on `ns`. The caller has set hold.is_exclusive and hold.granted. Returns true
+ * when the hold is taken. Returns false when the slot must wait: `granted` is called later, and
+ * slot_cancel ends the wait. Only for callers that submit with IO_IS_HELD. */
+bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind);
+/* For slot_wait.c. */
+void io_cancel_hold(struct slot *slot);
+void io_cancel_medium(struct slot *slot);
+void flush_all_cancel(struct slot *slot); /* cmd_flush.c */
 /*
  * The number of blocks that are written atomically (NAWUN). Memory media are guarded block by
  * block, all other media command by command. When another process serves the namespace too, the
@@ -122,9 +123,8 @@ static inline nvme_status io_check_path(const struct queue *queue, const struct 
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view);
 /* Logs and counts a failure of the operation slot->io on `ns`. */
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);
-/* Completes the command by the result of the medium. Logs and counts errors. */
-void io_finish(struct slot *slot, int res);
-/* A `done` callback that calls io_finish. */
+/* Completes the command of slot->io by the result of the medium. Logs and counts errors. Usable as
+ * `done` of io_submit. */
 void io_done(struct media_io *io, int res);
 
 nvme_status compare_prepare(struct slot *slot);       /* cmd_compare.c */

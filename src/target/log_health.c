@@ -16,11 +16,9 @@
 
 #include <stdlib.h>
 
-/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
+/* The `other` of a slot that visits the control reactor. The slot keeps its snapshot in use, and
  * thereby `live`. */
 struct smart_request {
-	struct reactor_msg msg;
-	struct slot *slot;
 	struct subsystem_live *live;
 	struct log_smart smart;
 };
@@ -43,20 +41,19 @@ static void smart_finish(struct slot *slot, struct log_smart *smart)
 	log_finish(slot, &cmd, sizeof(page));
 }
 
-static void smart_home(struct reactor_msg *msg)
+static void smart_home(struct slot *slot)
 {
-	struct smart_request *request = container_of(msg, struct smart_request, msg);
+	struct smart_request *request = slot->other;
 
-	smart_finish(request->slot, &request->smart);
+	smart_finish(slot, &request->smart);
 	free(request);
 }
 
-static void smart_sum(struct reactor_msg *msg)
+static void smart_sum(struct slot *slot)
 {
-	struct smart_request *request = container_of(msg, struct smart_request, msg);
+	struct smart_request *request = slot->other;
 
 	subsystem_live_smart(request->live, &request->smart);
-	reactor_post(request->slot->queue->reactor, &request->msg, smart_home);
 }
 
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
@@ -83,8 +80,8 @@ void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	request->slot = slot;
 	request->live = subsystem->live;
 	request->smart = smart;
-	reactor_post(ctrl->target->control, &request->msg, smart_sum);
+	slot->other = request;
+	slot_visit(slot, ctrl->target->control, smart_sum, smart_home);
 }

@@ -17,11 +17,9 @@
 
 #include <stdlib.h>
 
-/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
+/* The `other` of a slot that visits the control reactor. The slot keeps its snapshot in use, and
  * thereby `subsystem`. */
 struct copy_request {
-	struct reactor_msg msg;
-	struct slot *slot;
 	const struct subsystem *subsystem;
 	struct event_log_header header;
 	uint8_t *page; /* NULL: out of memory */
@@ -64,10 +62,9 @@ static void header_read(struct slot *slot, const struct log_cmd *cmd)
 	log_finish(slot, cmd, sizeof(bytes));
 }
 
-static void copy_home(struct reactor_msg *msg)
+static void copy_home(struct slot *slot)
 {
-	struct copy_request *request = container_of(msg, struct copy_request, msg);
-	struct slot *slot = request->slot;
+	struct copy_request *request = slot->other;
 	struct ctrl *ctrl = slot->queue->ctrl;
 	struct log_cmd cmd;
 
@@ -86,9 +83,9 @@ static void copy_home(struct reactor_msg *msg)
 	free(request);
 }
 
-static void copy_here(struct reactor_msg *msg)
+static void copy_here(struct slot *slot)
 {
-	struct copy_request *request = container_of(msg, struct copy_request, msg);
+	struct copy_request *request = slot->other;
 	struct subsystem_live *live = request->subsystem->live;
 	struct log_smart smart = {0};
 
@@ -96,7 +93,6 @@ static void copy_here(struct reactor_msg *msg)
 	request->header.power_on_hours = smart.power_on_hours;
 	request->page =
 		event_log_page(subsystem_live_events(live), &request->header, &request->page_bytes);
-	reactor_post(request->slot->queue->reactor, &request->msg, copy_home);
 }
 
 static void establish(struct slot *slot)
@@ -111,7 +107,7 @@ static void establish(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	request->slot = slot;
+	slot->other = request;
 	request->subsystem = subsystem;
 	request->header.power_cycles = ctrl->target->power_cycles;
 	text_copy(request->header.serial, sizeof(request->header.serial), subsystem->serial);
@@ -119,12 +115,12 @@ static void establish(struct slot *slot)
 	text_copy(request->header.subsystem_nqn, sizeof(request->header.subsystem_nqn),
 		  subsystem->nqn);
 	if (subsystem->live) {
-		reactor_post(ctrl->target->control, &request->msg, copy_here);
+		slot_visit(slot, ctrl->target->control, copy_here, copy_home);
 		return;
 	}
 	/* A subsystem without live state has no event log: answer with an empty log. */
 	request->page = event_log_page_empty(&request->header, &request->page_bytes);
-	copy_home(&request->msg);
+	copy_home(slot);
 }
 
 void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
@@ -138,8 +134,8 @@ void log_event_execute(struct slot *slot, const struct log_cmd *cmd)
 	case EVENT_LOG_ESTABLISH:
 		/* Establish requires that there is no context. Read requires that there is one. */
 		if (has_context == (action == EVENT_LOG_ESTABLISH))
-			slot_complete_at(slot, nvme_status_dnr(NVME_SC_CMD_SEQUENCE),
-					 SQE_BYTE_LOG_LSP);
+			slot_complete(slot,
+				      command_refuse(slot, NVME_SC_CMD_SEQUENCE, SQE_BYTE_LOG_LSP));
 		else if (has_context)
 			page_read(slot, cmd);
 		else

@@ -150,16 +150,8 @@ static void ns_note(struct target *target, const struct ctrl *of, const struct n
 		    ns->nsid); /* the NQN of a controller never changes */
 }
 
-static void slot_is_home(struct reactor_msg *msg)
+static void slot_note(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-
-	slot_complete(slot, slot->status);
-}
-
-static void slot_arrived(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
 	struct target *target = slot->queue->local->target;
 	const struct ctrl *ctrl = slot->queue->ctrl;
 
@@ -167,14 +159,12 @@ static void slot_arrived(struct reactor_msg *msg)
 		ns_note(target, ctrl, slot->ns);
 	for (unsigned i = 0; !slot->ns && i < slot->steps.subsystem->ns_count; i++)
 		ns_note(target, ctrl, &slot->steps.subsystem->namespaces[i]);
-	reactor_post(slot->queue->reactor, &slot->msg, slot_is_home);
 }
 
 void loss_answer(struct slot *slot, nvme_status status)
 {
 	slot->status = status;
-	slot->cancel = NULL;
-	reactor_post(slot->queue->local->target->control, &slot->msg, slot_arrived);
+	slot_visit(slot, slot->queue->local->target->control, slot_note, NULL);
 }
 
 static void note_is_home(struct reactor_msg *msg)

@@ -317,7 +317,7 @@ nvme_status manage_judge(const struct manage_request *request)
 
 /* slot_cancel has set is_abort_requested. Therefore a request that was not submitted yet will be
  * refused by manage_submit. */
-static void slot_cancel_request(struct slot *slot)
+void manage_cancel(struct slot *slot)
 {
 	struct manage_request *request = slot->other;
 
@@ -325,11 +325,6 @@ static void slot_cancel_request(struct slot *slot)
 		return;
 	request->is_cancel_out = true;
 	reactor_post(request->target->control, &request->cancel_msg, cancel_here);
-}
-
-static bool slot_is_managing(const struct slot *slot)
-{
-	return slot->state == SLOT_EXECUTING && slot->cancel == slot_cancel_request;
 }
 
 void manage_request_init(struct manage_request *request, struct slot *slot, enum manage_kind kind)
@@ -349,7 +344,7 @@ void manage_request_init(struct manage_request *request, struct slot *slot, enum
 	request->turn.host = NULL;
 	CHECK(request->reactor == ctrl->reactor);
 	slot->other = request;
-	slot->cancel = slot_cancel_request;
+	slot->wait = SLOT_WAIT_MANAGE;
 }
 
 void manage_submit(struct manage_request *request)
@@ -375,7 +370,7 @@ void manage_cancel_queue(struct queue *queue)
 	list_for_each(node, &queue->busy) {
 		struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot_is_managing(slot) && !slot->is_abort_requested)
+		if (slot->wait == SLOT_WAIT_MANAGE && !slot->is_abort_requested)
 			slot_cancel(slot);
 	}
 }
@@ -383,7 +378,7 @@ void manage_cancel_queue(struct queue *queue)
 bool manage_is_busy(const struct queue *queue)
 {
 	list_for_each(node, &queue->busy) {
-		if (slot_is_managing(list_entry(node, struct slot, node)))
+		if (list_entry(node, struct slot, node)->wait == SLOT_WAIT_MANAGE)
 			return true;
 	}
 	return false;

@@ -88,7 +88,9 @@ void manage_request_init(struct manage_request *request, struct slot *slot, enum
 void manage_submit(struct manage_request *request);
 /* Answers the request without submitting it: `done` is called later, with this status. */
 void manage_refuse_here(struct manage_request *request, nvme_status status);
-/* Cancels all requests of an admin queue, when its controller ends or is reset. */
+/* For slot_wait.c. */
+void manage_cancel(struct slot *slot);
+/* Cancels all requests of an admin queue, when its controller is reset. */
 void manage_cancel_queue(struct queue *queue);
 /* True while requests of this admin queue are unanswered. */
 bool manage_is_busy(const struct queue *queue);

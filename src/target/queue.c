@@ -13,7 +13,6 @@
 #include "target/delta.h"
 #include "target/fused.h"
 #include "target/local.h"
-#include "target/manage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -262,19 +261,17 @@ static void queue_go_on_closing(struct queue *queue)
 		queue_free(queue);
 }
 
-/* A command that waits for the host gets no answer any more. An Abort that waits for such a command
- * must not wait on: the Abort may be on this queue, which closes only when nothing runs on it. */
-static void queue_free_aborters(struct queue *queue)
+/* Ends the waits that must not delay the end of the queue. A management command, for example, must
+ * not be carried out for a host that is gone. */
+static void queue_end_waits(struct queue *queue)
 {
 	list_for_each_safe(node, &queue->busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
+		uint32_t busy_count = queue->busy_count;
 
-		if (!slot->aborter || slot->state == SLOT_EXECUTING ||
-		    slot->state == SLOT_RESPONDING)
-			continue;
-		slot_let_aborter_go(slot);
-		/* A Cancel may have completed and changed the list. */
-		node_next = queue->busy.next;
+		slot_on_closing(list_entry(node, struct slot, node));
+		/* Commands may have ended, and changed the list. */
+		if (queue->busy_count != busy_count)
+			node_next = queue->busy.next;
 	}
 }
 
@@ -288,12 +285,8 @@ static void queue_begin_closing(struct queue *queue, const char *why)
 	reactor_timer_cancel(&queue->deadline);
 	if (!queue->is_conn_closed)
 		queue->transport->stop(queue);
-	fused_on_closing(queue);
-	queue_free_aborters(queue);
-	/* Management commands that wait behind other changes must not be carried out for a host
-	 * that is gone, and must not delay the end of the queue. */
-	manage_cancel_queue(queue);
-	control_work_on_closing(queue);
+	queue->is_fused_open = false;
+	queue_end_waits(queue);
 	/* The end of the admin queue ends the controller, which completes held event requests. */
 	if (queue->ctrl && queue->qid == 0)
 		ctrl_end(queue->ctrl, why);

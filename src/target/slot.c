@@ -81,6 +81,7 @@ static void slot_on_capsule_room(struct buf_waiter *waiter, struct buf buf)
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
 	CHECK(slot->queue->starved == slot);
 	slot->queue->starved = NULL;
+	slot->wait = SLOT_WAIT_NONE;
 	slot_set_state(slot, SLOT_RECEIVING);
 	slot_set_buf(slot, buf);
 	slot->queue->transport->resume(slot->queue);
@@ -113,21 +114,15 @@ static size_t slot_buf_bytes(const struct slot *slot)
 	return bytes > slot->capsule_bytes ? bytes : slot->capsule_bytes;
 }
 
-static void slot_wait_for_buffer(struct slot *slot,
+static void slot_wait_for_buffer(struct slot *slot, enum slot_wait wait,
 				 void (*granted)(struct buf_waiter *waiter, struct buf buf))
 {
 	struct queue *queue = slot->queue;
 
 	slot_set_state(slot, SLOT_WAITING_BUFFER);
+	slot->wait = wait;
 	slot->waiter.granted = granted;
 	buf_pool_wait(queue->local->buffers, queue->buf_share, &slot->waiter, slot_buf_bytes(slot));
-}
-
-static nvme_status command_prepare(struct slot *slot)
-{
-	if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | slot->queue->is_fused_open)
-		return fused_prepare(slot);
-	return command_prepare_alone(slot);
 }
 
 bool slot_prepare(struct slot *slot)
@@ -148,8 +143,10 @@ bool slot_prepare(struct slot *slot)
 		queue->sq_head = queue->sq_head + 1 == queue->size ? 0 : queue->sq_head + 1;
 	if (queue->ctrl && !ctrl_note_traffic(queue->ctrl, slot->started_ns))
 		slot->early_status = NVME_SC_ABORT_SQ_DELETION;
+	else if ((slot->sqe.flags & NVME_SQE_FUSE_MASK) | queue->is_fused_open)
+		slot->early_status = fused_prepare(slot);
 	else
-		slot->early_status = command_prepare(slot);
+		slot->early_status = command_prepare_alone(slot);
 	if (!nvme_status_is_ok(slot->early_status)) {
 		slot->direction = DATA_NONE;
 		slot->data = (struct buf){0};
@@ -172,10 +169,8 @@ bool slot_prepare(struct slot *slot)
 		slot->direction = DATA_NONE;
 		return true;
 	}
-	/* slot->cancel stays NULL: the transport must receive the capsule's data before the command
-	 * can end. */
 	queue->starved = slot;
-	slot_wait_for_buffer(slot, slot_on_capsule_room);
+	slot_wait_for_buffer(slot, SLOT_WAIT_CAPSULE_ROOM, slot_on_capsule_room);
 	return false;
 }
 
@@ -241,13 +236,13 @@ static void slot_on_buffer(struct buf_waiter *waiter, struct buf buf)
 	struct slot *slot = container_of(waiter, struct slot, waiter);
 
 	CHECK(slot->state == SLOT_WAITING_BUFFER);
-	slot->cancel = NULL;
+	slot->wait = SLOT_WAIT_NONE;
 	slot_set_buf(slot, buf);
 	if (!slot_end_unwanted(slot) && !slot_end_outdated(slot))
 		slot_go(slot);
 }
 
-static void slot_cancel_buffer(struct slot *slot)
+void slot_cancel_buffer(struct slot *slot)
 {
 	buf_pool_wait_cancel(&slot->waiter);
 	slot_end_early(slot, NVME_SC_ABORT_REQUESTED);
@@ -282,8 +277,7 @@ void slot_start(struct slot *slot, bool is_data_ok)
 			return;
 		}
 		if (!buf.addr) {
-			slot->cancel = slot_cancel_buffer;
-			slot_wait_for_buffer(slot, slot_on_buffer);
+			slot_wait_for_buffer(slot, SLOT_WAIT_BUFFER, slot_on_buffer);
 			return;
 		}
 		slot_set_buf(slot, buf);
@@ -355,23 +349,16 @@ static inline void slot_respond(struct slot *slot)
 		queue_on_responding(queue);
 }
 
-static void slot_error_logged(struct reactor_msg *msg)
+static void slot_log_error(struct slot *slot)
 {
-	slot_respond(container_of(msg, struct slot, msg));
-}
-
-static void slot_log_error(struct reactor_msg *msg)
-{
-	struct slot *slot = container_of(msg, struct slot, msg);
-
 	ctrl_error_log_add(slot->queue->ctrl, slot);
-	reactor_post(slot->queue->reactor, &slot->msg, slot_error_logged);
 }
 
-/* A command that ended because a host asked for its end is not an error. */
+/* Of a status that is not success. A command that ended because a host asked for its end is not an
+ * error. */
 static bool status_is_logged(nvme_status status)
 {
-	return !nvme_status_is_ok(status) && !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
+	return !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
 	       !nvme_status_same(status, NVME_SC_ABORT_SQ_DELETION) &&
 	       !nvme_status_same(status, NVME_SC_ABORT_PREEMPT);
 }
@@ -399,14 +386,14 @@ void slot_complete(struct slot *slot, nvme_status status)
 	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
 		status = slot_status_cancelled(slot);
 	slot->status = status;
-	slot->cancel = NULL;
+	slot->wait = SLOT_WAIT_NONE;
 	if (slot->ns)
 		health_note_end(slot->queue, slot->started_ns);
 	if (slot->is_fused)
 		fused_on_end(slot);
-	if (ctrl && status_is_logged(status)) {
+	if (ctrl && !nvme_status_is_ok(status) && status_is_logged(status)) {
 		if (ctrl->reactor != slot->queue->reactor) {
-			reactor_post(ctrl->reactor, &slot->msg, slot_log_error);
+			slot_visit(slot, ctrl->reactor, slot_log_error, slot_respond);
 			return;
 		}
 		ctrl_error_log_add(ctrl, slot);
@@ -442,7 +429,7 @@ void slot_release(struct slot *slot)
 	CHECK(slot->state != SLOT_FREE && slot->state != SLOT_EXECUTING);
 	if (slot->state == SLOT_WAITING_BUFFER) {
 		buf_pool_wait_cancel(&slot->waiter);
-		slot->cancel = NULL;
+		slot->wait = SLOT_WAIT_NONE;
 	}
 	if (slot->is_fused)
 		fused_on_end(slot);
@@ -466,14 +453,6 @@ void slot_release(struct slot *slot)
 	if (slot->is_awaited)
 		barrier_on_slot_end(local);
 	queue_on_slot_free(queue);
-}
-
-void slot_cancel(struct slot *slot)
-{
-	CHECK_OWNER(slot->queue);
-	slot->is_abort_requested = true;
-	if (slot->cancel)
-		slot->cancel(slot);
 }
 
 nvme_status status_from_errno(int error, enum media_kind kind)

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "media/media.h"
 #include "reactor/buf_pool.h"
+#include "target/owed.h"
 #include "target/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
@@ -32,6 +33,51 @@ enum slot_state {
 	SLOT_EXECUTING,      /* until slot_complete */
 	SLOT_RESPONDING,     /* until the response is sent: slot_release */
 	SLOT_STATES,
+};
+
+/*
+ * What a command waits for, in the states WAITING_BUFFER and EXECUTING. slot_wait.c has how each
+ * wait is cancelled. A wait without cancel says here why, and what bounds the wait.
+ *
+ * The states RECEIVING and FETCHING wait for the host's data, and have no cancel either: a host
+ * that was asked for data sends the data, which needs a place until it has arrived. The bound is
+ * data_timeout_ms for FETCHING (target/owed.h), and the end of the connection for RECEIVING, which
+ * holds up no other queue. A command that is cancelled meanwhile ends when its data has arrived
+ * (slot_end_unwanted).
+ */
+enum slot_wait {
+	SLOT_WAIT_NONE,
+	/* A buffer for the data of its capsule. No cancel: the transport must receive that data
+	 * before the command can end. Bound: the end of any command that has a buffer or the
+	 * queue's reserve. */
+	SLOT_WAIT_CAPSULE_ROOM,
+	SLOT_WAIT_BUFFER,          /* a buffer for data that the host still has */
+	SLOT_WAIT_HOLD,            /* its range, or its gate: io_hold */
+	SLOT_WAIT_MEDIUM,          /* slot->io */
+	SLOT_WAIT_MEDIA,           /* Flush of all namespaces: cmd_flush.c */
+	SLOT_WAIT_PARTNER,         /* the other command of its fused pair */
+	SLOT_WAIT_GATE_OF_PARTNER, /* the gate, which its fused partner waits for */
+	/* The operation of its fused partner. No cancel: fused_judge looks at is_abort_requested
+	 * between the two operations. Bound: the partner's medium. */
+	SLOT_WAIT_PAIR,
+	/* Its next turn on its own reactor: target/steps.h. No cancel: steps_run looks at
+	 * is_abort_requested. Bound: one turn. */
+	SLOT_WAIT_TURN,
+	SLOT_WAIT_CONTROL, /* its turn on the control reactor, and its answer: control_work.h */
+	SLOT_WAIT_MANAGE,  /* a change of the configuration: target/manage.h */
+	SLOT_WAIT_EVENT,   /* an event of the controller: cmd_async_event.c */
+	SLOT_WAIT_RESET,   /* the end of another controller: cmd_ctrl_reset.c */
+	/* Abort, Cancel: the end of the commands that it cancels. No cancel: such a command may
+	 * have ended as aborted already, and the answer must say so. Bound: those commands, whose
+	 * queue lets the Abort or Cancel go when it closes (slot_on_closing). */
+	SLOT_WAIT_VICTIMS,
+	/* slot_visit. No cancel: a message cannot be taken back. Bound: the next turn of the other
+	 * reactor, which is late only while the control reactor blocks. */
+	SLOT_WAIT_VISIT,
+	/* Connect: the registry, and the controller's reactor. No cancel: no command can name it,
+	 * because its queue takes no other one before the answer. Bound: as for a visit. */
+	SLOT_WAIT_CONNECT,
+	SLOT_WAITS,
 };
 
 enum data_direction {
@@ -58,6 +104,7 @@ struct slot {
 	struct queue *queue;
 	uint16_t index; /* the transfer tag */
 	enum slot_state state;
+	enum slot_wait wait;
 	enum data_direction direction;
 	bool is_abort_requested; /* an Abort named the command, or its queue ends in a hurry */
 	bool is_awaited;         /* a barrier waits for this command: target/barrier.h */
@@ -79,17 +126,12 @@ struct slot {
 	uint32_t extra_bytes;     /* room behind the data for execute (Compare) */
 	nvme_status early_status; /* why slot_prepare refused the command */
 	void (*execute)(struct slot *slot);
-	/*
-	 * Ends the wait that the command is in, at once or soon. Set by the code that makes the
-	 * command wait, and reset to NULL when that wait ends. NULL: the command cannot end early,
-	 * or checks is_abort_requested itself.
-	 */
-	void (*cancel)(struct slot *slot);
 
 	struct buf buf;  /* from the reactor's pool, or the queue's reserve; or empty */
 	struct buf data; /* where data_bytes are: buf, or the memory of a medium; or empty */
 	struct iovec iov;
 	struct buf_waiter waiter;
+	struct owed_data owed; /* in FETCHING */
 
 	/* The snapshot under which the command was judged. The command is counted in
 	 * snapshot->inflight. */
@@ -113,8 +155,12 @@ struct slot {
 	struct reactor_msg msg; /* while another reactor works on it */
 	struct rota_entry turn; /* control reactor only: target/control_work.h */
 	void *other;            /* an object of the reactor that works on the slot */
-	struct slot *aborter;   /* the Abort or Cancel that waits for this command */
-	uint32_t aborted;       /* of an Abort or Cancel: how many commands were aborted */
+	struct {
+		void (*there)(struct slot *slot);
+		void (*home)(struct slot *slot);
+	} visit;              /* slot_visit */
+	struct slot *aborter; /* the Abort or Cancel that waits for this command */
+	uint32_t aborted;     /* of an Abort or Cancel: how many commands were aborted */
 };
 
 /*
@@ -164,19 +210,24 @@ uint8_t *slot_capsule_dest(struct slot *slot, uint32_t *ret_granule_bytes);
 void slot_start(struct slot *slot, bool is_data_ok);
 /* The data that transport->fetch requested is in slot->data. */
 void slot_data_arrived(struct slot *slot, bool is_data_ok);
-/* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. */
+/* Ends execution. The transport sends the data (DATA_TO_HOST, on success) and the completion. A
+ * refusal that names a byte of the command passes the result of command_refuse as `status`. */
 void slot_complete(struct slot *slot, nvme_status status);
-/* As slot_complete. error_byte is the byte of the command at fault, for the error log. */
-static inline void slot_complete_at(struct slot *slot, nvme_status status, uint16_t error_byte)
-{
-	slot->error_byte = error_byte;
-	slot_complete(slot, status);
-}
-
 /* Frees the slot. The response is sent, or the connection is closed. */
 void slot_release(struct slot *slot);
 /* Asks a running command to end early. The command still completes by slot_complete. */
 void slot_cancel(struct slot *slot);
+/* The queue begins to close: ends the waits that must not delay the end of the queue. */
+void slot_on_closing(struct slot *slot);
+/*
+ * Carries an executing slot to another reactor, calls `there` on that reactor, carries the slot
+ * home and calls `home`. NULL: home completes the command with slot->status. The slot's queue,
+ * controller and snapshot exist until then.
+ */
+void slot_visit(struct slot *slot, struct reactor *reactor, void (*there)(struct slot *slot),
+		void (*home)(struct slot *slot));
+/* For slot_wait.c. */
+void slot_cancel_buffer(struct slot *slot);
 /* Reports to the Abort or Cancel that waits for this command, if any, that the command was not
  * aborted. */
 void slot_let_aborter_go(struct slot *slot);

@@ -17,7 +17,10 @@ static void steps_run(struct slot *slot);
 
 static void steps_resume(struct reactor_msg *msg)
 {
-	steps_run(container_of(msg, struct slot, msg));
+	struct slot *slot = container_of(msg, struct slot, msg);
+
+	slot->wait = SLOT_WAIT_NONE;
+	steps_run(slot);
 }
 
 static void steps_run(struct slot *slot)
@@ -33,6 +36,7 @@ static void steps_run(struct slot *slot)
 			return;
 		}
 	}
+	slot->wait = SLOT_WAIT_TURN;
 	reactor_post(slot->queue->reactor, &slot->msg, steps_resume);
 }
 
@@ -52,7 +56,7 @@ void steps_io_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	slot->steps.res = res;
-	slot->cancel = NULL; /* between two steps, steps_run checks is_abort_requested */
+	slot->wait = SLOT_WAIT_NONE; /* between two steps, steps_run checks is_abort_requested */
 	if (slot->is_in_submit)
 		slot->is_in_submit = false; /* steps_run is on the stack and continues the loop */
 	else

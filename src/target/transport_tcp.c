@@ -4,9 +4,9 @@
  *
  * A queue is one tcp_conn. A command's data arrives in its capsule, or is requested with one R2T
  * for all of it. Data for the host is sent in one C2HData, with the SUCCESS flag instead of a
- * response when the host disabled SQ flow control. Runs on the queue's reactor.
+ * response when the host disabled SQ flow control. The pace of requested data is in owed.c. Runs on
+ * the queue's reactor.
  */
-#include "base/clock.h"
 #include "base/log.h"
 #include "target/local.h"
 #include "target/transport.h"
@@ -16,13 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DATA_PACE_BYTES 16384u         /* bytes per second: less is no progress */
-#define DATA_SLOW_NS    NS_PER_S       /* without progress: no borrowing of buffers */
-#define DATA_LOOK_NS    (NS_PER_S / 2) /* longest interval of owed_timer */
-/* Data that may be received and not parsed yet. Capsules in such data count as owed data until they
- * are parsed. */
-#define DATA_UNPARSED_BYTES (256u * 1024)
-
 #define ARRIVAL_MAX 64 /* commands to prefetch for before the first begins */
 
 struct tcp_slot {
@@ -31,12 +24,7 @@ struct tcp_slot {
 	bool is_data_bad;             /* a data digest did not match */
 	uint8_t *aside;               /* the transfer from aside_from on; NULL: received in place */
 	uint32_t aside_from;
-	uint8_t sends;          /* tx not done yet */
-	uint64_t owed_since_ns; /* advances with its data: see pace_advance */
-	/* Owed data received on the connection before this R2T. */
-	uint64_t owed_from_bytes;
-	/* The most owed data that can be received up to the end of this command's data. */
-	uint64_t owed_ahead_bytes;
+	uint8_t sends; /* tx not done yet */
 	struct iovec iov;
 	struct tcp_tx data_tx; /* R2T or C2HData */
 	struct tcp_tx resp_tx;
@@ -52,13 +40,8 @@ struct tcp_queue {
 	struct tcp_conn conn;
 	struct slot *capsule; /* the slot whose capsule is being received */
 	bool is_closed;
-	uint32_t owed;       /* slots whose data the host owes */
-	uint64_t owed_bytes; /* data requested and not received yet */
-	struct reactor_timer owed_timer;
+	struct owed owed;
 	uint64_t other_bytes; /* received bytes that are not owed data: headers and capsules */
-	uint64_t heard_bytes; /* owed data received when the timer last ran */
-	uint64_t heard_ns;    /* advances with owed data: see pace_advance */
-	bool is_slow;         /* counted in the share's slow_queues */
 };
 
 static struct tcp_queue *tcp_queue_of(struct queue *queue)
@@ -200,56 +183,22 @@ static struct pdu_error on_header(struct tcp_conn *conn, const struct pdu *pdu,
 	return on_data_header(tq, pdu, sink);
 }
 
-/*
- * Progress is measured as a rate. Received bytes advance a clock by the time that they may take at
- * DATA_PACE_BYTES per second, but never beyond now.
- */
-static uint64_t pace_advance(uint64_t clock_ns, uint64_t bytes, uint64_t now_ns)
-{
-	uint64_t most_ns = now_ns - clock_ns;
-
-	return bytes >= most_ns / (NS_PER_S / DATA_PACE_BYTES)
-		       ? now_ns
-		       : clock_ns + bytes * NS_PER_S / DATA_PACE_BYTES;
-}
-
-/* Returns true when this was a change. */
-static bool queue_set_slow(struct tcp_queue *tq, bool is_slow)
-{
-	if (tq->is_slow == is_slow || !tq->queue.share)
-		return false;
-	tq->is_slow = is_slow;
-	local_share_note_slow(tq->queue.share, is_slow);
-	return true;
-}
-
-static void data_owed_less(struct tcp_queue *tq)
-{
-	CHECK(tq->owed > 0);
-	if (--tq->owed > 0)
-		return;
-	reactor_timer_cancel(&tq->owed_timer);
-	if (tq->is_slow && queue_set_slow(tq, false))
-		buf_pool_serve(tq->queue.local->buffers);
-}
-
 static void on_data_complete(struct tcp_queue *tq, const struct pdu *pdu, bool is_digest_ok)
 {
 	struct slot *slot = find_fetching(tq, pdu->u.data.ttag);
 	struct tcp_slot *ts;
+	bool is_all;
 
 	if (!slot)
 		return;
 	ts = tcp_slot_of(slot);
 	ts->transfer.next_offset += pdu->data_bytes;
-	tq->owed_bytes -= pdu->data_bytes;
 	ts->is_data_bad |= !is_digest_ok;
-	ts->owed_since_ns =
-		pace_advance(ts->owed_since_ns, pdu->data_bytes, reactor_now_ns(tq->queue.reactor));
-	if (ts->transfer.next_offset < ts->transfer.end_offset)
+	is_all = ts->transfer.next_offset >= ts->transfer.end_offset;
+	owed_arrived(&tq->owed, &slot->owed, pdu->data_bytes, is_all);
+	if (!is_all)
 		return;
 	ts->transfer.is_open = false;
-	data_owed_less(tq);
 	if (ts->aside && !slot->is_abort_requested)
 		block_guard_copy_in(slot->queue->in_place_guard, slot->data.addr + ts->aside_from,
 				    ts->aside, ts->transfer.end_offset - ts->aside_from);
@@ -304,12 +253,9 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 	log_debug("target", "queue %u: connection closed: %s", tq->queue.qid, why);
 	tq->is_closed = true;
 	tq->capsule = NULL;
-	tq->owed = 0;
-	tq->owed_bytes = 0;
-	(void)queue_set_slow(tq, false);
+	owed_stop(&tq->owed);
 	list_for_each(node, &tq->queue.busy)
 		aside_free(tcp_slot_of(list_entry(node, struct slot, node)));
-	reactor_timer_cancel(&tq->owed_timer);
 	queue_on_closed(&tq->queue);
 }
 
@@ -351,80 +297,26 @@ static const struct tcp_conn_handler tcp_handler = {
 	.on_whole = on_whole,
 };
 
-/* ---- data that the host owes ------------------------------------------------------------------
- *
- * A slow network is no reason to end a connection: requested data may wait behind the data of every
- * other command of the queue. A command's data is overdue when it has made no progress for
- * data_timeout_ms, and in addition one of two things is true: the whole connection has made no
- * progress for as long, or more owed data has arrived than could precede the end of the command's
- * data, so that the host has skipped the command. Long before, while the data of any command is
- * behind by DATA_SLOW_NS, the host may not borrow buffers of others (local_share.h).
- */
+/* ---- data that the host owes ---------------------------------------------------------------- */
 
-static void owed_timer_arm(struct tcp_queue *tq)
+/* Includes the data of an incomplete PDU. */
+static uint64_t owed_come_bytes(const struct owed *owed)
 {
-	uint64_t limit_ns = tq->queue.local->snapshot->limits.data_timeout_ms * NS_PER_MS;
-	uint64_t look_ns = limit_ns / 4 < DATA_LOOK_NS ? limit_ns / 4 : DATA_LOOK_NS;
+	const struct tcp_queue *tq = container_of(owed, struct tcp_queue, owed);
 
-	reactor_timer_arm(&tq->owed_timer, reactor_now_ns(tq->queue.reactor) + look_ns);
-}
-
-/* Owed data received so far, including that of an incomplete PDU. */
-static uint64_t owed_come_bytes(const struct tcp_queue *tq)
-{
 	return tq->conn.stats.bytes_received - tq->other_bytes;
 }
 
-static void owed_listen(struct tcp_queue *tq)
+static void on_overdue(struct owed *owed, const char *why)
 {
-	uint64_t come_bytes = owed_come_bytes(tq);
-	uint64_t more_bytes = come_bytes > tq->heard_bytes ? come_bytes - tq->heard_bytes : 0;
-
-	tq->heard_bytes = come_bytes;
-	tq->heard_ns = pace_advance(tq->heard_ns, more_bytes, reactor_now_ns(tq->queue.reactor));
+	tcp_conn_abort(&container_of(owed, struct tcp_queue, owed)->conn, -ETIMEDOUT, why);
 }
 
-static bool slot_is_overdue(const struct tcp_queue *tq, struct slot *slot)
-{
-	const struct target_limits *limits = &tq->queue.local->snapshot->limits;
-	const struct tcp_slot *ts = tcp_slot_of(slot);
-	uint64_t limit_ns = limits->data_timeout_ms * NS_PER_MS;
-	uint64_t now_ns = reactor_now_ns(tq->queue.reactor);
-
-	if (slot->state != SLOT_FETCHING || now_ns - ts->owed_since_ns < limit_ns)
-		return false;
-	return now_ns - tq->heard_ns >= limit_ns ||
-	       owed_come_bytes(tq) > ts->owed_from_bytes + ts->owed_ahead_bytes;
-}
-
-static bool slot_is_slow(const struct tcp_queue *tq, struct slot *slot)
-{
-	return slot->state == SLOT_FETCHING &&
-	       reactor_now_ns(tq->queue.reactor) - tcp_slot_of(slot)->owed_since_ns >= DATA_SLOW_NS;
-}
-
-static void on_owed_timer(struct reactor_timer *timer)
-{
-	struct tcp_queue *tq = container_of(timer, struct tcp_queue, owed_timer);
-	char peer[NET_ADDR_TEXT_BYTES];
-	bool is_slow = false;
-
-	owed_listen(tq);
-	list_for_each(node, &tq->queue.busy) {
-		struct slot *slot = list_entry(node, struct slot, node);
-
-		is_slow |= slot_is_slow(tq, slot);
-		if (!slot_is_overdue(tq, slot))
-			continue;
-		log_limited(LOG_LEVEL_WARN, "target", "%s: data asked for did not come in time",
-			    net_addr_format(&tq->queue.peer, peer));
-		tcp_conn_abort(&tq->conn, -ETIMEDOUT, "requested data did not arrive in time");
-		return;
-	}
-	owed_timer_arm(tq);
-	if (queue_set_slow(tq, is_slow) && !is_slow)
-		buf_pool_serve(tq->queue.local->buffers);
-}
+static const struct owed_ops tcp_owed = {
+	.come_bytes = owed_come_bytes,
+	.overdue = on_overdue,
+	.unparsed_bytes = 256 * 1024,
+};
 
 static void r2t_sent(struct tcp_tx *tx, int res)
 {
@@ -449,15 +341,7 @@ static void tcp_fetch(struct slot *slot)
 		.end_offset = slot->data_bytes,
 	};
 	ts->is_data_bad = false;
-	ts->owed_since_ns = reactor_now_ns(tq->queue.reactor);
-	tq->owed_bytes += slot->data_bytes;
-	ts->owed_from_bytes = owed_come_bytes(tq);
-	ts->owed_ahead_bytes = tq->owed_bytes + DATA_UNPARSED_BYTES;
-	if (tq->owed++ == 0) {
-		tq->heard_bytes = ts->owed_from_bytes;
-		tq->heard_ns = ts->owed_since_ns;
-		owed_timer_arm(tq);
-	}
+	owed_begin(&tq->owed, &slot->owed, slot->data_bytes, owed_come_bytes(&tq->owed));
 	ts->sends = 1;
 	ts->data_tx.done = r2t_sent;
 	ts->data_tx.iov_count = 0;
@@ -600,8 +484,7 @@ static void tcp_stop(struct queue *queue)
 {
 	struct tcp_queue *tq = tcp_queue_of(queue);
 
-	reactor_timer_cancel(&tq->owed_timer);
-	(void)queue_set_slow(tq, false);
+	owed_stop(&tq->owed);
 	tcp_conn_ignore(&tq->conn);
 }
 
@@ -688,7 +571,7 @@ static int tcp_accept(struct local *local, const struct arrival *arrival)
 
 	if (!tq)
 		return -ENOMEM;
-	reactor_timer_init(local->reactor, &tq->owed_timer, on_owed_timer);
+	owed_init(&tq->owed, &tq->queue, local->reactor, &tcp_owed);
 	conn_config_fill(local->snapshot, arrival->port_id, &config);
 	tq->queue.peer = arrival->peer;
 	tq->queue.is_spare = arrival->is_spare;

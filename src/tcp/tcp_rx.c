@@ -625,11 +625,18 @@ static ssize_t rx_receive(struct tcp_conn *conn)
 	return len;
 }
 
-static void rx_ready(struct tcp_conn *conn)
+void tcp_rx_ready(struct reactor_sock *sock, unsigned events)
 {
+	struct tcp_conn *conn = container_of(sock, struct tcp_conn, stream.sock);
 	bool was_looking;
 	ssize_t len;
 
+	if (conn->is_sock_closing)
+		return;
+	if (events & REACTOR_SOCK_WRITE)
+		tcp_tx_writable(conn);
+	if (!(events & REACTOR_SOCK_READ))
+		return;
 	if (conn->phase == TCP_CONN_TERMINATING || conn->phase == TCP_CONN_CLOSING) {
 		if (rx_is_over(rx_drain(conn)))
 			tcp_conn_end(conn, conn->close_cause, conn->close_why);
@@ -655,18 +662,6 @@ static void rx_ready(struct tcp_conn *conn)
 	tcp_tx_flush_now(conn);
 	if (!conn->is_sock_closing)
 		tcp_conn_update_want(conn);
-}
-
-void tcp_rx_ready(struct reactor_sock *sock, unsigned events)
-{
-	struct tcp_conn *conn = container_of(sock, struct tcp_conn, stream.sock);
-
-	if (conn->is_sock_closing)
-		return;
-	if (events & REACTOR_SOCK_WRITE)
-		tcp_tx_writable(conn);
-	if (events & REACTOR_SOCK_READ)
-		rx_ready(conn);
 }
 
 void tcp_rx_init(struct tcp_conn *conn)

@@ -9,6 +9,7 @@
  * controller less than KATO after its start is an error.
  */
 #include "sim_op.h"
+#include "slot_inspect.h"
 
 #include "base/clock.h"
 #include "base/le.h"
@@ -109,7 +110,7 @@ static void queue_check_quiet(struct world *world, const struct queue *queue)
 	list_for_each(node, &queue->busy) {
 		const struct slot *slot = list_entry(node, struct slot, node);
 
-		if (slot->state == SLOT_EXECUTING && io_is_under_way(slot))
+		if (slot_is_under_way(slot))
 			world_fail(world,
 				   "the reset of controller %u was answered, and its command %02x "
 				   "still runs",

@@ -9,6 +9,7 @@
  * will. (Unregistered hosts are not preempted: their commands in flight continue.)
  */
 #include "sim_op.h"
+#include "slot_inspect.h"
 
 #include "ns/reservation.h"
 #include "target/io.h"
@@ -231,10 +232,8 @@ static void shut_out(struct sim_op *op, void *arg)
 /* True: a medium works on the command, or its data is received directly into memory of a medium. */
 static bool slot_is_at_medium(const struct slot *slot)
 {
-	if (slot->state == SLOT_EXECUTING)
-		return io_is_under_way(slot);
-	return slot_is_mapped(slot) &&
-	       (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING);
+	return slot_is_under_way(slot) || (slot_is_mapped(slot) && (slot->state == SLOT_RECEIVING ||
+								    slot->state == SLOT_FETCHING));
 }
 
 /* No medium may still work on a command of this queue after its host lost the right. */
