@@ -23,14 +23,14 @@ void feature_notice_mask_get(struct slot *slot, const struct feature_cmd *cmd)
 {
 	bool is_current = cmd->select == FEATURE_CURRENT;
 
-	feature_answer(slot, is_current ? ctrl_notice_mask(slot->queue->ctrl, slot->ns->nsid) : 0);
+	feature_answer(slot, is_current ? ctrl_notice_mask(slot->queue->ctrl, slot->ns) : 0);
 }
 
 void feature_notice_mask_set(struct slot *slot, const struct feature_cmd *cmd)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 	uint32_t mask = cmd->cdw11 & NOTICE_MASK_ALL;
-	int res = slot->ns ? ctrl_notice_mask_set(ctrl, slot->ns->nsid, mask)
+	int res = slot->ns ? ctrl_notice_mask_set(ctrl, slot->ns, mask)
 			   : ctrl_notice_mask_set_all(ctrl, mask);
 
 	slot_complete(slot, res == 0 ? NVME_SC_SUCCESS : NVME_SC_INTERNAL);

@@ -68,8 +68,8 @@ const struct reservation_notice *reservation_notice_find(const struct reservatio
 							 const struct uuid *host_id);
 
 /* Feature 82h, on the controller's reactor. 0 or -ENOMEM. */
-uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid);
-int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask);
+uint32_t ctrl_notice_mask(const struct ctrl *ctrl, const struct ns *ns);
+int ctrl_notice_mask_set(struct ctrl *ctrl, const struct ns *ns, uint32_t mask);
 int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask);
 /* Removes the page that was read without RAE. Returns true when another page is left. */
 bool ctrl_notice_pop(struct ctrl *ctrl);
