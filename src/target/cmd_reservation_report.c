@@ -3,8 +3,9 @@
  * Reservation Report. NVMe Base 2.1, section 7.9.
  *
  * The slot travels to the control reactor, which owns the reservation and writes the report, and
- * back. The report has one entry per registrant, which is a host. The host's controllers are
- * dynamic, so the entry names controller FFFFh, however many controllers the host has.
+ * back (target/control_work.h). The report has one entry per registrant, which is a host. The
+ * host's controllers are dynamic, so the entry names controller FFFFh, however many controllers the
+ * host has.
  */
 #include "ns/reservation.h"
 #include "target/command.h"
@@ -68,22 +69,22 @@ static void report_write(struct slot *slot, const struct reservation *reservatio
 
 /* ---- to the control reactor and back -------------------------------------------------------- */
 
-static void report_home(struct reactor_msg *msg)
+static void report_home(struct slot *slot)
 {
-	slot_complete(container_of(msg, struct slot, msg), NVME_SC_SUCCESS);
+	slot_complete(slot, slot->status);
 }
 
-static void report_on_control(struct reactor_msg *msg)
+static void report_serve(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-
 	report_write(slot, ns_live_reservation(ns_backing_live(slot->ns->backing)));
-	reactor_post(slot->queue->reactor, &slot->msg, report_home);
+	control_work_answer(slot, NVME_SC_SUCCESS);
 }
 
 static void report_execute(struct slot *slot)
 {
-	reactor_post(slot->queue->local->target->control, &slot->msg, report_on_control);
+	static const struct control_read read = {.serve = report_serve, .home = report_home};
+
+	control_work_read(slot, &read);
 }
 
 nvme_status reservation_report_prepare(struct slot *slot)

@@ -16,11 +16,9 @@
 
 #include <stdlib.h>
 
-/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
- * thereby `live`. */
+/* Travels with its slot (slot->other) to the control reactor and back. The slot keeps its snapshot
+ * in use, and thereby `live`. */
 struct smart_request {
-	struct reactor_msg msg;
-	struct slot *slot;
 	struct subsystem_live *live;
 	struct log_smart smart;
 };
@@ -43,24 +41,28 @@ static void smart_finish(struct slot *slot, struct log_smart *smart)
 	log_finish(slot, &cmd, sizeof(page));
 }
 
-static void smart_home(struct reactor_msg *msg)
+static void smart_home(struct slot *slot)
 {
-	struct smart_request *request = container_of(msg, struct smart_request, msg);
+	struct smart_request *request = slot->other;
 
-	smart_finish(request->slot, &request->smart);
+	if (nvme_status_is_ok(slot->status))
+		smart_finish(slot, &request->smart);
+	else
+		slot_complete(slot, slot->status);
 	free(request);
 }
 
-static void smart_sum(struct reactor_msg *msg)
+static void smart_sum(struct slot *slot)
 {
-	struct smart_request *request = container_of(msg, struct smart_request, msg);
+	struct smart_request *request = slot->other;
 
 	subsystem_live_smart(request->live, &request->smart);
-	reactor_post(request->slot->queue->reactor, &request->msg, smart_home);
+	control_work_answer(slot, NVME_SC_SUCCESS);
 }
 
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 {
+	static const struct control_read read = {.serve = smart_sum, .home = smart_home};
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct subsystem *subsystem =
 		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
@@ -83,8 +85,8 @@ void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	request->slot = slot;
 	request->live = subsystem->live;
 	request->smart = smart;
-	reactor_post(ctrl->target->control, &request->msg, smart_sum);
+	slot->other = request;
+	control_work_read(slot, &read);
 }

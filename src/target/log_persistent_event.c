@@ -17,11 +17,9 @@
 
 #include <stdlib.h>
 
-/* A request on its way to the control reactor and back. The slot keeps its snapshot in use, and
- * thereby `subsystem`. */
+/* Travels with its slot (slot->other) to the control reactor and back. The slot keeps its snapshot
+ * in use, and thereby `subsystem`. */
 struct copy_request {
-	struct reactor_msg msg;
-	struct slot *slot;
 	const struct subsystem *subsystem;
 	struct event_log_header header;
 	uint8_t *page; /* NULL: out of memory */
@@ -64,16 +62,18 @@ static void header_read(struct slot *slot, const struct log_cmd *cmd)
 	log_finish(slot, cmd, sizeof(bytes));
 }
 
-static void copy_home(struct reactor_msg *msg)
+static void copy_home(struct slot *slot)
 {
-	struct copy_request *request = container_of(msg, struct copy_request, msg);
-	struct slot *slot = request->slot;
+	struct copy_request *request = slot->other;
 	struct ctrl *ctrl = slot->queue->ctrl;
 	struct log_cmd cmd;
 
 	log_cmd_decode(&slot->sqe, &cmd);
 	/* Another command may have established a context in the meantime. */
-	if (ctrl->event_page) {
+	if (!nvme_status_is_ok(slot->status)) {
+		free(request->page);
+		slot_complete(slot, slot->status);
+	} else if (ctrl->event_page) {
 		free(request->page);
 		log_event_execute(slot, &cmd);
 	} else if (!request->page) {
@@ -86,9 +86,9 @@ static void copy_home(struct reactor_msg *msg)
 	free(request);
 }
 
-static void copy_here(struct reactor_msg *msg)
+static void copy_here(struct slot *slot)
 {
-	struct copy_request *request = container_of(msg, struct copy_request, msg);
+	struct copy_request *request = slot->other;
 	struct subsystem_live *live = request->subsystem->live;
 	struct log_smart smart = {0};
 
@@ -96,11 +96,12 @@ static void copy_here(struct reactor_msg *msg)
 	request->header.power_on_hours = smart.power_on_hours;
 	request->page =
 		event_log_page(subsystem_live_events(live), &request->header, &request->page_bytes);
-	reactor_post(request->slot->queue->reactor, &request->msg, copy_home);
+	control_work_answer(slot, NVME_SC_SUCCESS);
 }
 
 static void establish(struct slot *slot)
 {
+	static const struct control_read read = {.serve = copy_here, .home = copy_home};
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct subsystem *subsystem =
 		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
@@ -111,7 +112,7 @@ static void establish(struct slot *slot)
 		slot_complete(slot, NVME_SC_INTERNAL);
 		return;
 	}
-	request->slot = slot;
+	slot->other = request;
 	request->subsystem = subsystem;
 	request->header.power_cycles = ctrl->target->power_cycles;
 	text_copy(request->header.serial, sizeof(request->header.serial), subsystem->serial);
@@ -119,12 +120,13 @@ static void establish(struct slot *slot)
 	text_copy(request->header.subsystem_nqn, sizeof(request->header.subsystem_nqn),
 		  subsystem->nqn);
 	if (subsystem->live) {
-		reactor_post(ctrl->target->control, &request->msg, copy_here);
+		control_work_read(slot, &read);
 		return;
 	}
 	/* A subsystem without live state has no event log: answer with an empty log. */
 	request->page = event_log_page_empty(&request->header, &request->page_bytes);
-	copy_home(&request->msg);
+	slot->status = NVME_SC_SUCCESS;
+	copy_home(slot);
 }
 
 void log_event_execute(struct slot *slot, const struct log_cmd *cmd)

@@ -39,8 +39,15 @@ void reservation_init(struct target *target);
  * nothing has changed, and `done` is not called. */
 int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,
 			void (*done)(void *arg), void *arg);
-/* Feature 83h. The change is kept on return. 0 or -errno: nothing has changed. */
-int reservation_change_persist(struct target *target, struct ns_live *live, bool persists);
+
+/* ---- Set Features 83h: feature_reservation.c, control reactor -------------------------------- */
+
+bool persistence_wanted(const struct slot *slot);
+/* The next namespace that a command for all namespaces changes, from slot->steps.index on, or NULL.
+ * *ret_index: its index. */
+struct ns_live *persistence_next(const struct slot *slot, uint32_t *ret_index);
+/* Adds the command, which has succeeded, to the event log. */
+void persistence_note(const struct slot *slot);
 
 /* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
 

@@ -21,6 +21,8 @@
 #include "wire/nvme.h"
 #include "wire/sgl.h"
 
+struct control_read;
+struct control_work;
 struct queue;
 struct slot;
 
@@ -112,9 +114,11 @@ struct slot {
 	struct list node;       /* in queue->busy, or in a list of held event requests */
 	struct reactor_msg msg; /* while another reactor works on it */
 	struct rota_entry turn; /* control reactor only: target/control_work.h */
-	void *other;            /* an object of the reactor that works on the slot */
-	struct slot *aborter;   /* the Abort or Cancel that waits for this command */
-	uint32_t aborted;       /* of an Abort or Cancel: how many commands were aborted */
+	struct control_work *work;
+	const struct control_read *read; /* NULL: the command changes something */
+	void *other;                     /* an object of the reactor that works on the slot */
+	struct slot *aborter;            /* the Abort or Cancel that waits for this command */
+	uint32_t aborted;                /* of an Abort or Cancel: how many commands were aborted */
 };
 
 /*
