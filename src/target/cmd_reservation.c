@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reservation Register, Acquire and Release. NVMe Base 2.1, sections 7.6 to 7.8.
+ * Reservation Register, Acquire and Release, and Set Features 83h (Reservation Persistence). NVMe
+ * Base 2.1, sections 7.6 to 7.8 and 5.1.25.1.29.
  *
  * The slot travels to the control reactor, where hosts take turns (target/control_work.h). Commands
  * for one namespace that wait there form a batch. Each command of the batch makes a new reservation
@@ -9,6 +10,8 @@
  * reservation is published to every reactor. Other hosts are notified. Preempt and Abort ends the
  * commands of the preempted hosts. Then each slot returns to its reactor and is answered. When a
  * host has its answer, every queue on every reactor judges by the new reservation.
+ *
+ * Set Features 83h for all namespaces takes a turn for each namespace that changes.
  */
 #include "base/log.h"
 #include "ns/reservation.h"
@@ -89,23 +92,6 @@ int reservation_replace(struct target *target, struct ns_live *live, struct rese
 	return 0;
 }
 
-int reservation_change_persist(struct target *target, struct ns_live *live, bool persists)
-{
-	struct reservation *was = ns_live_reservation(live);
-	struct reservation_outcome outcome;
-	int res;
-
-	if (!nvme_status_is_ok(reservation_set_persist(was, persists, &outcome)))
-		return -ENOMEM;
-	if (!outcome.next)
-		return 0;
-	res = reservation_keep(target, live, was, outcome.next);
-	if (res == 0)
-		ns_live_set_reservation(live, reservation_get(outcome.next));
-	reservation_outcome_free(&outcome);
-	return res;
-}
-
 /* ---- a change -------------------------------------------------------------------------------- */
 
 static struct reservation_change *change_create(struct target *target, struct ns_live *live)
@@ -126,16 +112,41 @@ static void change_free(struct reservation_change *change)
 	free(change);
 }
 
+static bool slot_sets_persistence(const struct slot *slot)
+{
+	return slot->queue->qid == 0;
+}
+
+static bool slot_is_for_all(const struct slot *slot)
+{
+	return slot_sets_persistence(slot) && !slot->ns;
+}
+
+static void slot_finish(struct slot *slot, nvme_status status, int res)
+{
+	/* A removed namespace has no persistence to set. */
+	if (slot_is_for_all(slot) && (res == -ESTALE || (res == 0 && nvme_status_is_ok(status)))) {
+		slot->steps.index++;
+		control_work_again(slot);
+		return;
+	}
+	if (slot_sets_persistence(slot) && res == 0 && nvme_status_is_ok(status))
+		persistence_note(slot);
+	if (res == -ESTALE)
+		status = nvme_status_dnr(NVME_SC_INVALID_NS);
+	else if (res != 0)
+		status = NVME_SC_INTERNAL;
+	control_work_answer(slot, status);
+}
+
 /* res: 0. -ETIMEDOUT: the reservation has changed, but commands of a preempted host hang in their
  * medium, and their end was part of the request. -ESTALE: the namespace was removed. Other -errno:
  * nothing has changed, and a retry may find memory, or the disk of the state store, available
  * again. */
 static void change_finish(struct reservation_change *change, int res)
 {
-	if (change->slot && res == -ESTALE)
-		control_work_answer(change->slot, nvme_status_dnr(NVME_SC_INVALID_NS));
-	else if (change->slot)
-		control_work_answer(change->slot, res == 0 ? change->status : NVME_SC_INTERNAL);
+	if (change->slot)
+		slot_finish(change->slot, change->status, res);
 	else
 		change->done(change->arg, res);
 	change_free(change);
@@ -218,6 +229,8 @@ static nvme_status rule_apply(const struct slot *slot, const struct reservation 
 	struct acquire_cmd acquire;
 	struct release_cmd release;
 
+	if (slot_sets_persistence(slot))
+		return reservation_set_persist(now, persistence_wanted(slot), ret_outcome);
 	switch (slot->sqe.opcode) {
 	case NVME_IO_RESERVATION_REGISTER:
 		register_cmd_decode(&slot->sqe, slot->data.addr, &reg);
@@ -238,6 +251,8 @@ static struct reservation *batch_add(struct reservation_batch *batch, struct slo
 {
 	struct reservation_change *change = change_create(slot->queue->local->target, live);
 
+	if (slot_is_for_all(slot))
+		persistence_next(slot, &slot->steps.index);
 	/* Leave before the end, because a Preempt and Abort may take seconds. Other commands of the
 	 * host do not wait for it. */
 	control_work_leave(slot);
@@ -260,23 +275,40 @@ static struct reservation *batch_add(struct reservation_batch *batch, struct slo
 	return change->outcome.next ? change->outcome.next : now;
 }
 
+/* The namespace that this turn of the command is about. NULL: a command for all namespaces has
+ * changed all of them. */
+static struct ns_live *slot_live(const struct slot *slot)
+{
+	uint32_t index;
+
+	return slot_is_for_all(slot) ? persistence_next(slot, &index)
+				     : ns_backing_live(slot->ns->backing);
+}
+
 static bool slot_is_for(const struct slot *slot, const void *live)
 {
-	return ns_backing_live(slot->ns->backing) == live;
+	return slot_live(slot) == live;
 }
 
 static void slot_serve(struct slot *slot)
 {
 	struct target *target = slot->queue->local->target;
-	struct ns_live *live = ns_backing_live(slot->ns->backing);
-	struct reservation *last = ns_live_reservation(live);
-	struct reservation_batch *batch = malloc(sizeof(*batch));
+	struct ns_live *live = slot_live(slot);
+	struct reservation *last;
+	struct reservation_batch *batch;
 
+	if (!live) {
+		persistence_note(slot);
+		control_work_answer(slot, NVME_SC_SUCCESS);
+		return;
+	}
+	batch = malloc(sizeof(*batch));
 	if (!batch) {
 		control_work_answer(slot, NVME_SC_INTERNAL);
 		return;
 	}
 	list_init(&batch->changes);
+	last = ns_live_reservation(live);
 	for (unsigned i = 1; slot; i++) {
 		last = batch_add(batch, slot, live, last);
 		slot = i < BATCH_MAX ? control_work_take_also(&target->reservation_work,

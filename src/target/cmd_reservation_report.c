@@ -3,8 +3,9 @@
  * Reservation Report. NVMe Base 2.1, section 7.9.
  *
  * The slot travels to the control reactor, which owns the reservation and writes the report, and
- * back. The report has one entry per registrant, which is a host. The host's controllers are
- * dynamic, so the entry names controller FFFFh, however many controllers the host has.
+ * back (target/control_work.h). The report has one entry per registrant, which is a host. The
+ * host's controllers are dynamic, so the entry names controller FFFFh, however many controllers the
+ * host has.
  */
 #include "ns/reservation.h"
 #include "target/command.h"
@@ -69,9 +70,24 @@ static void report_write(struct slot *slot)
 	log_window_put(&report.window, 0, piece, sizeof(piece));
 }
 
+/* ---- to the control reactor and back -------------------------------------------------------- */
+
+static void report_home(struct slot *slot)
+{
+	slot_complete(slot, slot->status);
+}
+
+static void report_serve(struct slot *slot)
+{
+	report_write(slot);
+	control_work_answer(slot, NVME_SC_SUCCESS);
+}
+
 static void report_execute(struct slot *slot)
 {
-	slot_visit(slot, slot->queue->local->target->control, report_write, NULL);
+	static const struct control_read read = {.serve = report_serve, .home = report_home};
+
+	control_work_read(slot, &read);
 }
 
 nvme_status reservation_report_prepare(struct slot *slot)

@@ -17,14 +17,18 @@ static void slot_is_home(struct reactor_msg *msg)
 {
 	struct slot *slot = container_of(msg, struct slot, msg);
 
-	slot_complete(slot, slot->status);
+	slot->wait = SLOT_WAIT_NONE;
+	if (slot->read)
+		slot->read->home(slot);
+	else
+		slot_complete(slot, slot->status);
 }
 
 static void work_post(struct control_work *work);
 
 void control_work_leave(struct slot *slot)
 {
-	struct control_work *work = slot->other;
+	struct control_work *work = slot->work;
 
 	rota_leave(&work->rota, &slot->turn);
 	if (rota_is_ready(&work->rota))
@@ -102,10 +106,9 @@ static void work_post(struct control_work *work)
 	reactor_post(work->target->control, &work->msg, serve_next);
 }
 
-static void slot_arrived(struct reactor_msg *msg)
+static void slot_wait(struct slot *slot)
 {
-	struct slot *slot = container_of(msg, struct slot, msg);
-	struct control_work *work = slot->other;
+	struct control_work *work = slot->work;
 	int res = rota_add(&work->rota, slot->queue->ctrl->host_nqn, &slot->turn);
 
 	if (res != 0)
@@ -115,6 +118,17 @@ static void slot_arrived(struct reactor_msg *msg)
 		slot_drop(slot);
 	else if (rota_is_ready(&work->rota))
 		work_post(work);
+}
+
+static void slot_arrived(struct reactor_msg *msg)
+{
+	slot_wait(container_of(msg, struct slot, msg));
+}
+
+void control_work_again(struct slot *slot)
+{
+	control_work_leave(slot);
+	slot_wait(slot);
 }
 
 static bool entry_is_unwanted(const struct rota_entry *entry)
@@ -141,19 +155,49 @@ static void sweep(struct reactor_msg *msg)
 /* A command that is being served already ends by itself. */
 void control_work_cancel(struct slot *slot)
 {
-	struct control_work *work = slot->other;
+	struct control_work *work = slot->work;
 
 	atomic_store_explicit(&slot->is_unwanted, true, memory_order_relaxed);
 	if (!atomic_exchange(&work->is_sweep_posted, true))
 		reactor_post(work->target->control, &work->sweep_msg, sweep);
 }
 
-void control_work_submit(struct control_work *work, struct slot *slot)
+static void slot_submit(struct control_work *work, struct slot *slot,
+			const struct control_read *read)
 {
-	slot->other = work;
+	slot->work = work;
+	slot->read = read;
 	slot->wait = SLOT_WAIT_CONTROL;
 	atomic_store_explicit(&slot->is_unwanted, slot->is_abort_requested, memory_order_relaxed);
 	reactor_post(work->target->control, &slot->msg, slot_arrived);
+}
+
+void control_work_submit(struct control_work *work, struct slot *slot)
+{
+	slot_submit(work, slot, NULL);
+}
+
+void control_work_read(struct slot *slot, const struct control_read *read)
+{
+	slot->status = NVME_SC_SUCCESS;
+	slot_submit(&slot->queue->local->target->read_work, slot, read);
+}
+
+static void read_serve(struct slot *slot)
+{
+	slot->read->serve(slot);
+}
+
+void control_reads_init(struct target *target)
+{
+	static const struct rota_limits limits = {
+		.running_per_host = 1,
+		.waiting_per_host = 1024,
+		.waiting_min = 16,
+		.waiting_total = 8192,
+	};
+
+	control_work_init(&target->read_work, target, &limits, read_serve);
 }
 
 void control_work_init(struct control_work *work, struct target *target,

@@ -30,6 +30,7 @@ static void ctrl_free(struct ctrl *ctrl)
 	ctrl_known_free(ctrl);
 	ctrl_event_page_release(ctrl);
 	ctrl_notices_reset(ctrl);
+	ctrl_timestamp_note_release(ctrl);
 	free(ctrl->connect_args);
 	free(ctrl->io_queues);
 	free(ctrl);

@@ -164,6 +164,7 @@ struct ctrl {
 	uint64_t error_count;
 
 	struct ctrl_features features;
+	struct timestamp_note *timestamp_note; /* feature_host.c; NULL: the time was never set */
 	uint8_t *event_page; /* the persistent event log that the host reads; NULL: none */
 	size_t event_page_bytes;
 
@@ -323,6 +324,8 @@ void ctrl_events_reset(struct ctrl *ctrl);
 void ctrl_features_reset(struct ctrl *ctrl);
 /* feature_host.c: for the SMART log. */
 bool ctrl_has_temperature_warning(const struct ctrl *ctrl);
+/* feature_host.c: the controller ends. */
+void ctrl_timestamp_note_release(struct ctrl *ctrl);
 /* log_persistent_event.c: frees the context of the persistent event log. */
 void ctrl_event_page_release(struct ctrl *ctrl);
 

@@ -132,5 +132,4 @@ void event_log_note_feature(struct target *target, const char *subsystem_nqn, ui
 		return;
 	event_set_feature_encode(dwords, 0, bytes);
 	event_log_add(subsystem_live_events(live), EVENT_SET_FEATURE, NULL, bytes, sizeof(bytes));
-	events_keep(target, live);
 }

@@ -20,7 +20,8 @@ struct target;
 void event_log_note_begin(struct target *target, const struct manage_request *request);
 void event_log_note_end(struct target *target, const struct manage_request *request);
 /* Adds a change of a saved feature that has no data and is not part of the configuration. Control
- * reactor. */
+ * reactor. The event is saved with the next periodic save, within a minute: a host needs no right
+ * for such a change, and a commit for each event would delay other hosts. */
 void event_log_note_feature(struct target *target, const char *subsystem_nqn, uint8_t feature_id,
 			    uint32_t value);
 

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,14 +88,50 @@ void feature_timestamp_get(struct slot *slot, const struct feature_cmd *cmd)
 	feature_answer(slot, 0);
 }
 
-/* An event on its way to the control reactor. Holds a reference to the live state that owns the
- * log, so that the log outlasts the message. */
+/*
+ * The event of a controller, which travels to the control reactor. One at a time: the events of
+ * changes that come meanwhile are left out, so that a host cannot fill the control reactor's queue.
+ * Owned by the controller, and by the control reactor while the event travels. Holds a reference to
+ * the live state that owns the log meanwhile, so that the log outlasts the message.
+ */
 struct timestamp_note {
 	struct reactor_msg msg;
+	atomic_uint refs;
+	atomic_bool is_under_way;
 	struct subsystem_live *live;
 	struct event_place place;
 	uint8_t data[EVENT_TIMESTAMP_CHANGE_BYTES];
 };
+
+static void timestamp_note_put(struct timestamp_note *note)
+{
+	if (note && atomic_fetch_sub(&note->refs, 1) == 1)
+		free(note);
+}
+
+void ctrl_timestamp_note_release(struct ctrl *ctrl)
+{
+	timestamp_note_put(ctrl->timestamp_note);
+	ctrl->timestamp_note = NULL;
+}
+
+/* NULL: out of memory, or the event is still under way. */
+static struct timestamp_note *timestamp_note_take(struct ctrl *ctrl)
+{
+	struct timestamp_note *note = ctrl->timestamp_note;
+
+	if (!note) {
+		note = calloc(1, sizeof(*note));
+		if (!note)
+			return NULL;
+		atomic_init(&note->refs, 1);
+		ctrl->timestamp_note = note;
+	}
+	if (atomic_exchange(&note->is_under_way, true))
+		return NULL;
+	atomic_fetch_add(&note->refs, 1);
+	return note;
+}
 
 static void timestamp_note_here(struct reactor_msg *msg)
 {
@@ -103,11 +140,12 @@ static void timestamp_note_here(struct reactor_msg *msg)
 	event_log_add(subsystem_live_events(note->live), EVENT_TIMESTAMP, &note->place, note->data,
 		      sizeof(note->data));
 	subsystem_live_put(note->live);
-	free(note);
+	atomic_store(&note->is_under_way, false);
+	timestamp_note_put(note);
 }
 
 /* When out of memory, the change is left out of the event log. */
-static void timestamp_note_send(const struct ctrl *ctrl)
+static void timestamp_note_send(struct ctrl *ctrl)
 {
 	struct timestamp previous = timestamp_of(ctrl, true);
 	uint64_t up_ns = reactor_now_ns(ctrl->reactor) - ctrl->features.reset_at_ns;
@@ -115,7 +153,7 @@ static void timestamp_note_send(const struct ctrl *ctrl)
 
 	if (!ctrl->subsystem || !ctrl->subsystem->live)
 		return;
-	note = malloc(sizeof(*note));
+	note = timestamp_note_take(ctrl);
 	if (!note)
 		return;
 	note->live = subsystem_live_get(ctrl->subsystem->live);

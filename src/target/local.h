@@ -105,6 +105,7 @@ struct target {
 	bool is_manage_starting; /* requests_start is on the stack */
 	struct control_work reservation_work;
 	struct control_work bad_blocks_work;
+	struct control_work read_work;
 	uint16_t cntlid_first;
 	uint16_t cntlid_last;
 	struct target_peers cluster; /* other processes that serve the same subsystems */

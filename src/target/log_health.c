@@ -16,8 +16,8 @@
 
 #include <stdlib.h>
 
-/* The `other` of a slot that visits the control reactor. The slot keeps its snapshot in use, and
- * thereby `live`. */
+/* The `other` of a slot that is sent to the control reactor and back. The slot keeps its snapshot
+ * in use, and thereby `live`. */
 struct smart_request {
 	struct subsystem_live *live;
 	struct log_smart smart;
@@ -45,7 +45,10 @@ static void smart_home(struct slot *slot)
 {
 	struct smart_request *request = slot->other;
 
-	smart_finish(slot, &request->smart);
+	if (nvme_status_is_ok(slot->status))
+		smart_finish(slot, &request->smart);
+	else
+		slot_complete(slot, slot->status);
 	free(request);
 }
 
@@ -54,10 +57,12 @@ static void smart_sum(struct slot *slot)
 	struct smart_request *request = slot->other;
 
 	subsystem_live_smart(request->live, &request->smart);
+	control_work_answer(slot, NVME_SC_SUCCESS);
 }
 
 void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 {
+	static const struct control_read read = {.serve = smart_sum, .home = smart_home};
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct subsystem *subsystem =
 		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
@@ -83,5 +88,5 @@ void log_smart_execute(struct slot *slot, const struct log_cmd *cmd)
 	request->live = subsystem->live;
 	request->smart = smart;
 	slot->other = request;
-	slot_visit(slot, ctrl->target->control, smart_sum, smart_home);
+	control_work_read(slot, &read);
 }

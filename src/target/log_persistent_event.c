@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-/* The `other` of a slot that visits the control reactor. The slot keeps its snapshot in use, and
- * thereby `subsystem`. */
+/* The `other` of a slot that is sent to the control reactor and back. The slot keeps its snapshot
+ * in use, and thereby `subsystem`. */
 struct copy_request {
 	const struct subsystem *subsystem;
 	struct event_log_header header;
@@ -70,7 +70,10 @@ static void copy_home(struct slot *slot)
 
 	log_cmd_decode(&slot->sqe, &cmd);
 	/* Another command may have established a context in the meantime. */
-	if (ctrl->event_page) {
+	if (!nvme_status_is_ok(slot->status)) {
+		free(request->page);
+		slot_complete(slot, slot->status);
+	} else if (ctrl->event_page) {
 		free(request->page);
 		log_event_execute(slot, &cmd);
 	} else if (!request->page) {
@@ -93,10 +96,12 @@ static void copy_here(struct slot *slot)
 	request->header.power_on_hours = smart.power_on_hours;
 	request->page =
 		event_log_page(subsystem_live_events(live), &request->header, &request->page_bytes);
+	control_work_answer(slot, NVME_SC_SUCCESS);
 }
 
 static void establish(struct slot *slot)
 {
+	static const struct control_read read = {.serve = copy_here, .home = copy_home};
 	const struct ctrl *ctrl = slot->queue->ctrl;
 	const struct subsystem *subsystem =
 		snapshot_find_subsystem(slot->snapshot, ctrl->subsystem_nqn);
@@ -115,11 +120,12 @@ static void establish(struct slot *slot)
 	text_copy(request->header.subsystem_nqn, sizeof(request->header.subsystem_nqn),
 		  subsystem->nqn);
 	if (subsystem->live) {
-		slot_visit(slot, ctrl->target->control, copy_here, copy_home);
+		control_work_read(slot, &read);
 		return;
 	}
 	/* A subsystem without live state has no event log: answer with an empty log. */
 	request->page = event_log_page_empty(&request->header, &request->page_bytes);
+	slot->status = NVME_SC_SUCCESS;
 	copy_home(slot);
 }
 

@@ -39,8 +39,15 @@ void reservation_init(struct target *target);
  * nothing has changed, and `done` is not called. */
 int reservation_replace(struct target *target, struct ns_live *live, struct reservation *next,
 			void (*done)(void *arg), void *arg);
-/* Feature 83h. The change is kept on return. 0 or -errno: nothing has changed. */
-int reservation_change_persist(struct target *target, struct ns_live *live, bool persists);
+
+/* ---- Set Features 83h: feature_reservation.c, control reactor -------------------------------- */
+
+bool persistence_wanted(const struct slot *slot);
+/* The next namespace that a command for all namespaces changes, from slot->steps.index on, or NULL.
+ * *ret_index: its index. */
+struct ns_live *persistence_next(const struct slot *slot, uint32_t *ret_index);
+/* Adds the command, which has succeeded, to the event log. */
+void persistence_note(const struct slot *slot);
 
 /* ---- Preempt and Abort: reservation_abort.c -------------------------------------------------- */
 
@@ -68,8 +75,8 @@ const struct reservation_notice *reservation_notice_find(const struct reservatio
 							 const struct uuid *host_id);
 
 /* Feature 82h, on the controller's reactor. 0 or -ENOMEM. */
-uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid);
-int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask);
+uint32_t ctrl_notice_mask(const struct ctrl *ctrl, const struct ns *ns);
+int ctrl_notice_mask_set(struct ctrl *ctrl, const struct ns *ns, uint32_t mask);
 int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask);
 /* Removes the page that was read without RAE. Returns true when another page is left. */
 bool ctrl_notice_pop(struct ctrl *ctrl);

@@ -25,9 +25,20 @@ struct notice_page {
 	uint8_t type;
 };
 
+/* For the namespace with this UUID. Another namespace that gets the NSID has no mask. */
 struct notice_mask {
 	uint32_t nsid;
-	uint8_t mask; /* never 0 */
+	uint8_t mask;
+	struct uuid uuid;
+};
+
+/* One notification on its way to one controller. */
+struct notice_msg {
+	struct reactor_msg msg;
+	struct ctrl *ctrl;
+	uint32_t nsid;
+	struct uuid uuid;
+	enum reservation_notice_type type;
 };
 
 /* Belongs to a controller. Allocated at the first need. */
@@ -63,7 +74,7 @@ static uint32_t mask_place(const struct notices *notices, uint32_t nsid)
 	return SORTED_PLACE(i, notices->mask_count, notices->masks[i].nsid < nsid);
 }
 
-uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid)
+static uint32_t mask_find(const struct ctrl *ctrl, uint32_t nsid, const struct uuid *uuid)
 {
 	const struct notices *notices = ctrl->notices;
 	uint32_t place;
@@ -71,12 +82,23 @@ uint32_t ctrl_notice_mask(const struct ctrl *ctrl, uint32_t nsid)
 	if (!notices)
 		return 0;
 	place = mask_place(notices, nsid);
-	if (place == notices->mask_count || notices->masks[place].nsid != nsid)
+	if (place == notices->mask_count || notices->masks[place].nsid != nsid ||
+	    !uuid_equal(&notices->masks[place].uuid, uuid))
 		return 0;
 	return notices->masks[place].mask;
 }
 
-int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask)
+uint32_t ctrl_notice_mask(const struct ctrl *ctrl, const struct ns *ns)
+{
+	return mask_find(ctrl, ns->nsid, &ns->uuid);
+}
+
+static struct notice_mask mask_of(const struct ns *ns, uint32_t mask)
+{
+	return (struct notice_mask){.nsid = ns->nsid, .mask = (uint8_t)mask, .uuid = ns->uuid};
+}
+
+int ctrl_notice_mask_set(struct ctrl *ctrl, const struct ns *ns, uint32_t mask)
 {
 	struct notices *notices = ctrl_notices(ctrl);
 	struct notice_mask *masks;
@@ -84,9 +106,9 @@ int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask)
 
 	if (!notices)
 		return -ENOMEM;
-	place = mask_place(notices, nsid);
-	if (place < notices->mask_count && notices->masks[place].nsid == nsid) {
-		notices->masks[place].mask = (uint8_t)mask;
+	place = mask_place(notices, ns->nsid);
+	if (place < notices->mask_count && notices->masks[place].nsid == ns->nsid) {
+		notices->masks[place] = mask_of(ns, mask);
 		return 0;
 	}
 	if (mask == 0)
@@ -96,7 +118,7 @@ int ctrl_notice_mask_set(struct ctrl *ctrl, uint32_t nsid, uint32_t mask)
 		return -ENOMEM;
 	notices->masks = masks;
 	memmove(&masks[place + 1], &masks[place], (notices->mask_count - place) * sizeof(*masks));
-	masks[place] = (struct notice_mask){.nsid = nsid, .mask = (uint8_t)mask};
+	masks[place] = mask_of(ns, mask);
 	notices->mask_count++;
 	return 0;
 }
@@ -117,8 +139,7 @@ int ctrl_notice_mask_set_all(struct ctrl *ctrl, uint32_t mask)
 		const struct ns *ns = &subsystem->namespaces[i];
 
 		if (ns_mask_has(ns->mask, ctrl->host_index))
-			masks[count++] =
-				(struct notice_mask){.nsid = ns->nsid, .mask = (uint8_t)mask};
+			masks[count++] = mask_of(ns, mask);
 	}
 	free(notices->masks);
 	notices->masks = masks;
@@ -159,12 +180,12 @@ bool ctrl_notice_pop(struct ctrl *ctrl)
 	return notices->page_count > 0;
 }
 
-static void ctrl_notice_add(struct ctrl *ctrl, uint32_t nsid, enum reservation_notice_type type)
+static void ctrl_notice_add(struct ctrl *ctrl, const struct notice_msg *notice)
 {
 	struct notices *notices;
 	uint32_t place;
 
-	if ((ctrl_notice_mask(ctrl, nsid) & NOTICE_MASK(type)) != 0)
+	if ((mask_find(ctrl, notice->nsid, &notice->uuid) & NOTICE_MASK(notice->type)) != 0)
 		return;
 	notices = ctrl_notices(ctrl);
 	if (!notices)
@@ -172,7 +193,10 @@ static void ctrl_notice_add(struct ctrl *ctrl, uint32_t nsid, enum reservation_n
 	if (notices->page_count == NOTICE_PAGES_MAX)
 		ctrl_notice_pop(ctrl);
 	place = (notices->first + notices->page_count) % NOTICE_PAGES_MAX;
-	notices->pages[place] = (struct notice_page){.nsid = nsid, .type = (uint8_t)type};
+	notices->pages[place] = (struct notice_page){
+		.nsid = notice->nsid,
+		.type = (uint8_t)notice->type,
+	};
 	notices->page_count++;
 	notices->count++;
 	ctrl_event_raise(ctrl, CTRL_EVENT_RESERVATION);
@@ -180,20 +204,13 @@ static void ctrl_notice_add(struct ctrl *ctrl, uint32_t nsid, enum reservation_n
 
 /* ---- from the control reactor to the controllers --------------------------------------------- */
 
-/* One notification on its way to one controller. */
-struct notice_msg {
-	struct reactor_msg msg;
-	struct ctrl *ctrl;
-	uint32_t nsid;
-	enum reservation_notice_type type;
-};
-
 /* The notices about one namespace of one subsystem, on their way to the registry. */
 struct notice_batch {
 	struct reactor_msg msg;
 	struct target *target;
 	char subsystem_nqn[NVME_NQN_BYTES];
 	uint32_t nsid;
+	struct uuid uuid;
 	unsigned count;
 	struct reservation_notice notices[]; /* ascending host_id */
 };
@@ -218,13 +235,14 @@ static void notice_at_ctrl(struct reactor_msg *msg)
 	struct notice_msg *notice = container_of(msg, struct notice_msg, msg);
 
 	if (notice->ctrl->state == CTRL_LIVE)
-		ctrl_notice_add(notice->ctrl, notice->nsid, notice->type);
+		ctrl_notice_add(notice->ctrl, notice);
 	free(notice);
 }
 
 /* A registered controller cannot be freed before it has handled this message: to leave, it waits
  * for a later message from the registry. */
-static void notice_post(struct ctrl *ctrl, uint32_t nsid, enum reservation_notice_type type)
+static void notice_post(struct ctrl *ctrl, const struct notice_batch *batch,
+			enum reservation_notice_type type)
 {
 	struct notice_msg *notice = malloc(sizeof(*notice));
 
@@ -235,7 +253,8 @@ static void notice_post(struct ctrl *ctrl, uint32_t nsid, enum reservation_notic
 		return;
 	}
 	notice->ctrl = ctrl;
-	notice->nsid = nsid;
+	notice->nsid = batch->nsid;
+	notice->uuid = batch->uuid;
 	notice->type = type;
 	reactor_post(ctrl->reactor, &notice->msg, notice_at_ctrl);
 }
@@ -257,12 +276,12 @@ static void notice_batch_on_registry(struct reactor_msg *msg)
 			continue;
 		notice = reservation_notice_find(batch->notices, batch->count, &ctrl->host_id);
 		if (notice)
-			notice_post(ctrl, batch->nsid, notice->type);
+			notice_post(ctrl, batch, notice->type);
 	}
 	free(batch);
 }
 
-static void notify_ns(struct target *target, const struct subsystem *subsystem, uint32_t nsid,
+static void notify_ns(struct target *target, const struct subsystem *subsystem, const struct ns *ns,
 		      const struct reservation_outcome *outcome)
 {
 	size_t bytes = outcome->notice_count * sizeof(outcome->notices[0]);
@@ -276,7 +295,8 @@ static void notify_ns(struct target *target, const struct subsystem *subsystem, 
 	}
 	batch->target = target;
 	memcpy(batch->subsystem_nqn, subsystem->nqn, sizeof(batch->subsystem_nqn));
-	batch->nsid = nsid;
+	batch->nsid = ns->nsid;
+	batch->uuid = ns->uuid;
 	batch->count = outcome->notice_count;
 	memcpy(batch->notices, outcome->notices, bytes);
 	reactor_post(target_registry(target)->reactor, &batch->msg, notice_batch_on_registry);
@@ -295,7 +315,6 @@ void reservation_notify(struct target *target, struct ns_live *live,
 
 		for (unsigned k = 0; k < subsystem->ns_count; k++)
 			if (subsystem->namespaces[k].locals == ns_live_locals(live))
-				notify_ns(target, subsystem, subsystem->namespaces[k].nsid,
-					  outcome);
+				notify_ns(target, subsystem, &subsystem->namespaces[k], outcome);
 	}
 }

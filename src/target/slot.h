@@ -22,6 +22,8 @@
 #include "wire/nvme.h"
 #include "wire/sgl.h"
 
+struct control_read;
+struct control_work;
 struct queue;
 struct slot;
 
@@ -154,7 +156,9 @@ struct slot {
 	struct list node;       /* in queue->busy, or in a list of held event requests */
 	struct reactor_msg msg; /* while another reactor works on it */
 	struct rota_entry turn; /* control reactor only: target/control_work.h */
-	void *other;            /* an object of the reactor that works on the slot */
+	struct control_work *work;
+	const struct control_read *read; /* NULL: the command changes something */
+	void *other;                     /* an object of the reactor that works on the slot */
 	struct {
 		void (*there)(struct slot *slot);
 		void (*home)(struct slot *slot);

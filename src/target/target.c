@@ -58,6 +58,7 @@ int target_create(const struct target_config *config, struct target **ret_target
 	manage_init(target);
 	reservation_init(target);
 	bad_blocks_init(target);
+	control_reads_init(target);
 	target->started_ns = reactor_clock_ns(config->control);
 	target->cntlid_first = config->cntlid_first ? config->cntlid_first : 1;
 	target->cntlid_last = config->cntlid_last ? config->cntlid_last : TARGET_CNTLID_MAX;

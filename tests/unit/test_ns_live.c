@@ -296,6 +296,7 @@ static void what_cannot_be_kept_has_not_happened(void)
 {
 	struct reservation *first = set_up_held(true);
 	struct reservation *second = held(3, true);
+	struct reservation_outcome outcome;
 
 	settle();
 	keep_error = -ENOSPC;
@@ -304,14 +305,18 @@ static void what_cannot_be_kept_has_not_happened(void)
 	EXPECT_EQ(1, done_count);
 	EXPECT(ns_live_reservation(live) == first);
 	EXPECT(ns_live_locals(live)[2].view->reservation == first);
-	EXPECT_EQ(-ENOSPC, reservation_change_persist(target, live, false));
+	reservation_set_persist(first, false, &outcome);
+	EXPECT_EQ(-ENOSPC, replace(outcome.next, 1));
 	EXPECT(ns_live_reservation(live)->persists);
 	EXPECT_EQ(-ENOSPC, ns_live_forget(live, &keeper));
 	keep_error = 0;
-	EXPECT_EQ(0, reservation_change_persist(target, live, false));
+	EXPECT_EQ(0, replace(outcome.next, 1));
+	settle();
 	EXPECT(!ns_live_reservation(live)->persists && !is_kept(NS_LIVE_KEPT_RESERVATION));
-	EXPECT_EQ(0, reservation_change_persist(target, live, true));
+	EXPECT_EQ(0, replace(first, 2));
+	settle();
 	EXPECT(is_kept(NS_LIVE_KEPT_RESERVATION));
+	reservation_outcome_free(&outcome);
 	reservation_put(first);
 	reservation_put(second);
 	tear_down();

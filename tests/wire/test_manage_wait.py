@@ -21,9 +21,11 @@ import threadstop
 from tap import Tap
 
 SPEC = 'ADR 0034'
-FORMAT, SET_FEATURES, ABORT, LABEL = 0x80, 0x09, 0x08, 0x1f
+FORMAT, SET_FEATURES, GET_FEATURES, ABORT = 0x80, 0x09, 0x0a, 0x08
+LABEL, PERSISTENCE = 0x1f, 0x83
 LABELS_EACH = 28  # an admin queue has 31 entries
-REGISTER, ACQUIRE, RELEASE, FLUSH = 0x0d, 0x11, 0x15, 0x00
+REGISTER, REPORT, ACQUIRE, RELEASE, FLUSH = 0x0d, 0x0e, 0x11, 0x15, 0x00
+WAITING_MAX = 1024  # reservation commands of a host
 CONFLICT, PREEMPTED, IN_PROGRESS, INTERRUPTED, INTERNAL = (0, 0x83), (0, 0x1b), (0, 0x84), (0, 0x21), (0, 0x06)
 ERASE = 1 << 9
 DATA, LABELS, SLOW = 1, 2, 3
@@ -401,6 +403,90 @@ def one_commit_for_many(t, tgt):
              [CONFLICT, n.OK], 'the last key counts', SPEC)
 
 
+def set_persistence(host, number, nsid=DATA):
+    return host.admin.submit(SET_FEATURES, nsid, cdw10=PERSISTENCE | 1 << 31, cdw11=number % 2)
+
+
+def persistence_shares_commits(t, tgt):
+    """
+    Set Features 83h needs no right. Many of them, for one namespace or all, share a commit with each other and with
+    reservation commands of other hosts.
+    """
+    with contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(connect(tgt, A)) for _ in range(4)]
+        qb = stack.enter_context(connect(tgt, B)).queue()
+        stack.enter_context(reservations(tgt))
+        before = commits(tgt)
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            flood = [(host, set_persistence(host, i)) for i in range(LABELS_EACH) for host in hosts]
+            last = set_persistence(hosts[0], 0, ALL)
+            for host in hosts:
+                host.admin.identify(1)
+            registering = qb.submit(REGISTER, DATA, data=struct.pack('<QQ', 0, 2))
+            qb.do(FLUSH, LABELS)
+        t.status(qb.wait(registering, PATIENCE_S), n.OK, 'Register behind many Set Features 83h', SPEC)
+        done = [host.admin.wait(cmd, PATIENCE_S).status for host, cmd in flood + [(hosts[0], last)]]
+        t.eq(done, [n.OK] * len(done), 'Set Features 83h of one host, many times', 'Base 5.1.25.1.29')
+        count = commits(tgt) - before
+        t.ok(count <= 8, 'they need few commits', SPEC, why=count)
+        t.eq([set_and_get(hosts[0], number, ALL) for number in (1, 0)], [(1, 1), (0, 0)], 'Set Features 83h of all namespaces',
+             'Base 5.1.25.1.29')
+
+
+def set_and_get(host, number, nsid):
+    must(host.admin.wait(set_persistence(host, number, nsid), PATIENCE_S), 'Set Features 83h')
+    return tuple(host.admin.get_feature(PERSISTENCE, nsid=one).dw0 for one in (DATA, LABELS))
+
+
+def persistence_is_bounded(t, tgt):
+    """Set Features 83h above a host's limit are refused for a retry."""
+    with contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(connect(tgt, A)) for _ in range(40)]
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            cmds = [(host, set_persistence(host, i)) for host in hosts for i in range(LABELS_EACH)]
+            for host in hosts:
+                host.admin.identify(1)
+        done = [host.admin.wait(cmd, PATIENCE_S).status for host, cmd in cmds]
+        must(hosts[0].admin.wait(set_persistence(hosts[0], 0), PATIENCE_S), 'Set Features 83h')
+    t.eq((done.count(n.OK), done.count(INTERRUPTED)), (WAITING_MAX, len(cmds) - WAITING_MAX),
+         'Set Features 83h over the bound of a host: Command Interrupted', SPEC)
+
+
+def persistence_of_the_gone(t, tgt):
+    """Set Features 83h of a host that leaves is not executed."""
+    with connect(tgt, B) as b:
+        with threadstop.Stopped(tgt.process, threadstop.MAIN):
+            a = connect(tgt, A)
+            a.queue()
+            set_persistence(a, 1)
+            a.admin.identify(1)
+            leave(a)
+        t.eq(b.admin.get_feature(PERSISTENCE, nsid=DATA).dw0, 0, 'Set Features 83h of a host that is gone is not executed', SPEC)
+
+
+def all_wait_for_turns(t, tgt):
+    """Every command that the control thread works on can be aborted while it waits for its turn."""
+    with connect(tgt, A) as a:
+        queue = a.queue()
+        admin = a.admin
+        for what, conn, send in (
+                ('Set Features 83h', admin, lambda: set_persistence(a, 1)),
+                ('Get Features 83h', admin, lambda: admin.submit(GET_FEATURES, DATA, cdw10=PERSISTENCE)),
+                ('SMART', admin, lambda: admin.submit(n.GET_LOG, ALL, read_bytes=512, cdw10=2 | 127 << 16)),
+                ('Persistent Event', admin, lambda: admin.submit(n.GET_LOG, ALL, read_bytes=512, cdw10=0x0d | 1 << 8 | 127 << 16)),
+                ('Reservation Report', queue, lambda: queue.submit(REPORT, DATA, read_bytes=64, cdw10=15, cdw11=1))):
+            with threadstop.Stopped(tgt.process, threadstop.MAIN):
+                waiting = send()
+                if conn is queue:
+                    queue.do(FLUSH, LABELS)
+                abort = admin.submit(ABORT, cdw10=waiting.cid << 16 | conn.qid)
+                admin.identify(1)
+            t.status(conn.wait(waiting, PATIENCE_S), n.ABORT_REQUESTED, 'Abort of %s that waits for its turn' % what, SPEC)
+            t.eq(admin.wait(abort, PATIENCE_S).dw0 & 1, 0, 'it was aborted', 'Base 5.1.1')
+            t.status(conn.wait(send(), PATIENCE_S), n.OK, what + ' afterwards', SPEC)
+        must(admin.wait(set_persistence(a, 0), PATIENCE_S), 'Set Features 83h')
+
+
 def batch_of_kinds(t, tgt):
     """Commands of one commit, including Preempt and Abort, see each other's effects."""
     with reservations(tgt), connect(tgt, A) as a, connect(tgt, B) as b:
@@ -463,7 +549,7 @@ def test(t, tgt):
             play(t, tgt, fenced, is_closed, abort)
     for part in (gone, aborted, reset, running, forbidden, added, swapped, operator_first,
                  hosts_take_turns, bounded, reservations_take_turns, one_commit_for_many, batch_of_kinds,
-                 batch_not_kept):
+                 batch_not_kept, persistence_shares_commits, persistence_is_bounded, persistence_of_the_gone, all_wait_for_turns):
         play(t, tgt, part)
 
 

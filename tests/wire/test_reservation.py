@@ -25,6 +25,7 @@ NOTICE = 6 | 0 << 8 | 0x80 << 16
 PREEMPTED, RELEASED, CLEARED = 1, 2, 3
 SPEC = 'Base 8.1.22'
 SLOW, PLAIN = 3, 2
+REPLACED = 4
 SLOW_MS = 3600000  # an hour: longer than any test
 DYNAMIC = 0xffff  # CNTLID of entries: the controllers are dynamic
 # No NSID, a missing one, an invalid one.
@@ -428,6 +429,39 @@ def masks(t, tgt):
     b.close()
 
 
+def mask_is_of_the_namespace(t, tgt):
+    """Another namespace that gets the NSID does not inherit a mask."""
+    spec = 'Base 5.1.25.1.28'
+
+    def put(uuid):
+        def edit(config):
+            others = [ns for ns in config['subsystems'][0]['namespaces'] if ns['nsid'] != REPLACED]
+            config['subsystems'][0]['namespaces'] = others + (
+                [target.namespace(REPLACED, 'mem:1M,block=512', uuid=uuid)] if uuid else [])
+        tgt.reload(edit)
+
+    put('aaaaaaaa-0001-4000-8000-000000000001')
+    a, b = Peer(tgt, 1), Peer(tgt, 2)
+    t.status(b.admin.set_feature(0x82, 0xe, nsid=REPLACED), n.OK, 'FID 82h: all masked', spec)
+    put(None)
+    put('bbbbbbbb-0001-4000-8000-000000000001')
+    t.ok(target.poll(lambda: b.admin.get_feature(0x82, nsid=REPLACED).status == n.OK), 'the NSID has a namespace again')
+    t.eq(b.admin.get_feature(0x82, nsid=REPLACED).dw0, 0,
+         'FID 82h: another namespace under the NSID has no mask', spec)
+    # Reports the namespace of the NSID as changed until the host has read its identity.
+    for peer in (a, b):
+        peer.admin.identify(3, REPLACED)
+    t.ok(target.poll(lambda: a.register(REPLACED).status == n.OK and b.register(REPLACED).status == n.OK), 'both register', SPEC)
+    b.log()
+    a.clear(REPLACED)
+    t.ok(target.poll(lambda: b.log(rae=1)[1:] == (CLEARED, 0, REPLACED)), 'and its notices come', spec)
+    t.status(b.admin.set_feature(0x82, 0xe, nsid=REPLACED), n.OK, 'FID 82h: its own mask', spec)
+    t.eq(b.admin.get_feature(0x82, nsid=REPLACED).dw0, 0xe, 'FID 82h: reads back', spec)
+    a.close()
+    b.close()
+    put(None)
+
+
 def gone(t, tgt):
     """Hosts leave while the control thread has their command, or while it aborts others."""
     keeper = Peer(tgt, 1)
@@ -571,7 +605,7 @@ def thousand(t, tgt):
 
 def test(t, tgt):
     for part in (identify, refused, registering, conflicts, preempting, preempt_and_abort, notices,
-                 masks, admin_commands, log_page, gone, thousand, persistence):
+                 masks, mask_is_of_the_namespace, admin_commands, log_page, gone, thousand, persistence):
         with t.guard(part.__name__):
             part(t, tgt)
 
