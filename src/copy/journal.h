@@ -34,6 +34,8 @@ int copy_resume_load(const struct copy_options *options, struct copy_journal *re
 /* Call with both ends open, before writing to the destination: checks that the ends match the
  * journal, or starts a new journal. 0 or -errno, after a message. */
 int copy_resume_begin(const struct copy *copy, struct copy_journal *journal);
+/* Whether what the journal claims must be compared with both ends before the copy continues. */
+bool copy_resume_must_compare(const struct copy *copy, const struct copy_journal *journal);
 /* Removes the journal, because the copy is complete or must not be resumed. */
 void copy_resume_end(const struct copy *copy);
 

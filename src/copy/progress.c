@@ -17,7 +17,13 @@
 
 static const char *phase_name(const struct copy *copy)
 {
-	return copy->phase == COPY_COPYING ? "copied" : "verified";
+	static const char *const names[] = {
+		[COPY_COMPARING] = "compared",
+		[COPY_COPYING] = "copied",
+		[COPY_VERIFYING] = "verified",
+	};
+
+	return names[copy->phase];
 }
 
 void copy_progress_begin(struct copy_progress *progress, const struct copy *copy,
@@ -45,10 +51,10 @@ static void line_print(const struct copy_progress *progress, const struct copy *
 	double seconds = (double)(now_ns - progress->begin_ns) / NS_PER_S;
 	double rate = seconds > 0 ? (double)done_bytes / seconds : 0;
 	uint64_t at = progress->first_bytes + done_bytes;
-	uint64_t left = copy->total_bytes - at;
+	uint64_t left = copy->end_bytes - at;
 	char done_text[32], total_text[32], rate_text[32];
 
-	if (copy->total_bytes == UINT64_MAX) {
+	if (copy->end_bytes == UINT64_MAX) {
 		fprintf(stderr, "%s%s: %s, %s/s%s", progress->is_terminal ? "\r" : "",
 			phase_name(copy), text_format_size(at, done_text, sizeof(done_text)),
 			text_format_size((uint64_t)rate, rate_text, sizeof(rate_text)),
@@ -58,9 +64,9 @@ static void line_print(const struct copy_progress *progress, const struct copy *
 	}
 	fprintf(stderr, "%s%3.0f %% %s: %s of %s, %s/s, %.0f s left%s",
 		progress->is_terminal ? "\r" : "",
-		copy->total_bytes > 0 ? 100.0 * (double)at / (double)copy->total_bytes : 100.0,
+		copy->end_bytes > 0 ? 100.0 * (double)at / (double)copy->end_bytes : 100.0,
 		phase_name(copy), text_format_size(at, done_text, sizeof(done_text)),
-		text_format_size(copy->total_bytes, total_text, sizeof(total_text)),
+		text_format_size(copy->end_bytes, total_text, sizeof(total_text)),
 		text_format_size((uint64_t)rate, rate_text, sizeof(rate_text)),
 		rate > 0 ? (double)left / rate : 0.0, progress->is_terminal ? "\033[K" : "\n");
 	fflush(stderr);

@@ -7,6 +7,10 @@
  * their time of birth too (identity.c). Another copy may also have overwritten the file. So a
  * destination file carries its journal's random ID as an extended attribute, where the file system
  * supports them. Every copy to the file replaces or removes the attribute.
+ *
+ * The identity of a namespace or device shows neither a Format nor writes, and no counter of a
+ * namespace is certain to survive a restart of its target. So the copied part of such ends is read
+ * back and compared before the copy continues.
  */
 #include "copy/journal.h"
 
@@ -117,6 +121,13 @@ static bool is_journal(const struct copy_end *end, const char *path)
 	       ours.st_dev == its.st_dev && ours.st_ino == its.st_ino;
 }
 
+/* A change of a source file shows in its identity, and of a destination file in its tag. */
+bool copy_resume_must_compare(const struct copy *copy, const struct copy_journal *journal)
+{
+	return journal->is_there && journal->done_bytes > 0 &&
+	       !(copy->from.is_regular && copy->to.is_regular && journal->is_tagged);
+}
+
 static int resume_check(const struct copy *copy, const struct copy_journal *journal)
 {
 	const struct copy_options *options = copy->options;
@@ -131,8 +142,11 @@ static int resume_check(const struct copy *copy, const struct copy_journal *jour
 		return -ESTALE;
 	}
 	if (!options->is_quiet)
-		fprintf(stderr, "weft copy: continues at %s\n",
-			text_format_size(journal->done_bytes, text, sizeof(text)));
+		fprintf(stderr, "weft copy: continues at %s%s\n",
+			text_format_size(journal->done_bytes, text, sizeof(text)),
+			copy_resume_must_compare(copy, journal)
+				? " when the part before is compared"
+				: "");
 	return 0;
 }
 

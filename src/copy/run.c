@@ -183,7 +183,7 @@ static int run_wait(struct run *run)
 		if (polls[1].revents)
 			run_signal(run);
 		copy_progress_show(&run->progress, &run->copy);
-		if (run->copy.phase == COPY_VERIFYING || res != 0 ||
+		if (run->copy.phase != COPY_COPYING || res != 0 ||
 		    now_ns - run->checkpoint_ns < CHECKPOINT_NS)
 			continue;
 		res = run_checkpoint(run);
@@ -201,7 +201,14 @@ static void run_complain(const struct run *run)
 
 	if (copy->result == -ESTALE && copy_end_check(at_source ? &copy->from : &copy->to) != 0)
 		return;
-	if (copy->result == -EILSEQ)
+	if (copy->result == -EILSEQ && copy->phase == COPY_COMPARING)
+		tool_error(command,
+			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
+			   ": one side was written to or formatted since the copy was interrupted. "
+			   "Remove the journal %s to copy everything again",
+			   copy->to.name, copy->from.name, copy->failed_at,
+			   copy->failed_at + run->options->piece_bytes, run->options->journal);
+	else if (copy->result == -EILSEQ)
 		tool_error(command,
 			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
 			   ": one side was written to meanwhile, or the copy is bad",
@@ -237,11 +244,12 @@ static void run_tell_resume(const struct run *run)
 		tool_error(command, "interrupted: use --resume JOURNAL to make a copy resumable");
 }
 
-/* One pass over the data: copying or verifying. 0 or -errno, after a message. */
-static int run_pass(struct run *run, enum copy_phase phase, uint64_t first_bytes)
+/* One pass over [first_bytes, end_bytes). 0 or -errno, after a message. */
+static int run_pass(struct run *run, enum copy_phase phase, uint64_t first_bytes,
+		    uint64_t end_bytes)
 {
 	struct copy *copy = &run->copy;
-	int res = copy_workers_start(copy, phase, first_bytes);
+	int res = copy_workers_start(copy, phase, first_bytes, end_bytes);
 	int saved;
 
 	if (res != 0) {
@@ -276,13 +284,28 @@ static int run_check_ends(const struct run *run)
 	return res != 0 ? res : copy_end_check(&run->copy.to);
 }
 
+/* Before an interrupted copy continues: whether the copied part is still equal at both ends. 0 or
+ * -errno, after a message. */
+static int run_compare(struct run *run)
+{
+	if (!copy_resume_must_compare(&run->copy, &run->journal))
+		return 0;
+	copy_end_forget(&run->copy.to);
+	return run_pass(run, COPY_COMPARING, 0, run->journal.done_bytes);
+}
+
 static int run_copy(struct run *run)
 {
-	int res = run_pass(run, COPY_COPYING, run->journal.done_bytes);
+	uint64_t done_bytes = run->journal.done_bytes, total_bytes = run->copy.total_bytes;
+	int res = run_compare(run);
 
+	/* Nothing was written, and the operator removes the journal. */
+	if (res != 0)
+		return res;
+	res = run_pass(run, COPY_COPYING, done_bytes, total_bytes);
 	if (res == 0 && run->options->does_verify) {
 		copy_end_forget(&run->copy.to);
-		res = run_pass(run, COPY_VERIFYING, 0);
+		res = run_pass(run, COPY_VERIFYING, 0, total_bytes);
 	}
 	if (res == 0)
 		res = run_check_ends(run);

@@ -170,7 +170,7 @@ static bool piece_next(struct copy_worker *worker, uint64_t *ret_offset, size_t 
 
 	pthread_mutex_lock(&copy->lock);
 	worker->at = UINT64_MAX;
-	left = copy->total_bytes - copy->next_bytes;
+	left = copy->end_bytes - copy->next_bytes;
 	goes_on = !copy->is_stopped && left > 0;
 	if (goes_on) {
 		uint32_t most = copy->options->piece_bytes;
@@ -332,7 +332,7 @@ static int worker_start(struct copy *copy, struct copy_worker *worker)
 	worker->copy = copy;
 	worker->at = UINT64_MAX;
 	worker->buf = aligned_alloc(PAGE_BYTES, bytes);
-	if (copy->phase == COPY_VERIFYING)
+	if (copy->phase != COPY_COPYING)
 		worker->other = aligned_alloc(PAGE_BYTES, bytes);
 	if (worker->buf != NULL && (worker->other != NULL || copy->phase == COPY_COPYING))
 		res = -pthread_create(&worker->thread, NULL, worker_main, worker);
@@ -343,12 +343,14 @@ static int worker_start(struct copy *copy, struct copy_worker *worker)
 	return res;
 }
 
-int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_bytes)
+int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_bytes,
+		       uint64_t end_bytes)
 {
 	int res = 0;
 
 	copy->phase = phase;
 	copy->next_bytes = first_bytes;
+	copy->end_bytes = end_bytes;
 	copy->done_bytes = 0;
 	copy->rate_ns = 0;
 	copy->worker_count = 0;

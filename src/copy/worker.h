@@ -16,8 +16,9 @@
 #define COPY_GRAIN_BYTES 65536u /* unit in which data is searched for zeroes */
 
 enum copy_phase {
+	COPY_COMPARING, /* before an interrupted copy continues: what was copied by then */
 	COPY_COPYING,
-	COPY_VERIFYING
+	COPY_VERIFYING, /* after the copy: everything */
 };
 
 struct copy_worker {
@@ -25,7 +26,7 @@ struct copy_worker {
 	pthread_t thread;
 	uint64_t at; /* offset of the piece in work, or UINT64_MAX */
 	uint8_t *buf;
-	uint8_t *other; /* data of the destination, when verifying */
+	uint8_t *other; /* data of the destination; NULL while copying */
 };
 
 struct copy {
@@ -34,8 +35,9 @@ struct copy {
 	struct copy_end to;
 	uint64_t total_bytes; /* UINT64_MAX: unknown until the stream ends */
 	enum copy_phase phase;
-	int done_fd; /* readable when the last worker has ended */
-	int stop_fd; /* readable once the copy is stopped */
+	uint64_t end_bytes; /* of this phase; total_bytes unless comparing */
+	int done_fd;        /* readable when the last worker has ended */
+	int stop_fd;        /* readable once the copy is stopped */
 	struct copy_worker *workers;
 	unsigned worker_count;
 	pthread_mutex_t lock;
@@ -56,8 +58,9 @@ struct copy {
 	const char *failed_doing;
 };
 
-/* Starts the workers on [first_bytes, total_bytes). 0 or -errno. */
-int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_bytes);
+/* Starts the workers on [first_bytes, end_bytes). 0 or -errno. */
+int copy_workers_start(struct copy *copy, enum copy_phase phase, uint64_t first_bytes,
+		       uint64_t end_bytes);
 /* Call when done_fd is readable. */
 void copy_workers_join(struct copy *copy);
 void copy_workers_stop(struct copy *copy);

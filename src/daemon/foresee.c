@@ -7,7 +7,7 @@
 #include "daemon/foresee.h"
 
 #include "config/config_parse.h"
-#include "daemon/media_registry_private.h"
+#include "daemon/served_files.h"
 #include "ns/ns_live.h"
 
 #include <errno.h>
@@ -59,25 +59,26 @@ static void former_owner_look(const struct foresee *foresee, const char *nqn,
 
 static int coming_look(const struct foresee *foresee, const char *nqn, const struct config_ns *ns)
 {
-	const struct removed_list *list = foresee->registry->removed;
-	const struct removed_ns *removed;
+	const struct media_registry *registry = foresee->registry;
+	const struct removed_ns *removed = removed_find(registry->removed, &ns->uuid);
+	bool is_there = registry_find_live(registry, &ns->uuid) != NULL;
 	struct media_error error;
 	char *path;
-	int res;
+	int res = 0;
 
-	if (registry_find_live(foresee->registry, &ns->uuid))
+	if (served_file_has_spec(registry, &ns->uuid, ns->media))
 		return 0;
 	path = config_media_path(ns->media);
-	removed = removed_find(list, &ns->uuid);
-	res = removed_check(list, &ns->uuid, path, NULL, &error);
+	if (!is_there || !served_file_is_at(registry, &ns->uuid, path))
+		res = served_file_check(registry, &ns->uuid, path, NULL, &error);
 	if (res < 0)
 		config_errors_add(foresee->errors, "%s, namespace %u (%s): %s", nqn, ns->nsid,
 				  ns->media, error.text);
-	else if (removed && removed->kept)
+	else if (!is_there && removed && removed->kept)
 		fprintf(foresee->out, "~ namespace %s/%u: %s come%s back with the namespace\n", nqn,
 			ns->nsid, kept_words(removed->kept),
 			removed->kept == NS_LIVE_HAS_RESERVATION ? "s" : "");
-	if (res == 0)
+	if (res == 0 && !is_there)
 		former_owner_look(foresee, nqn, ns, path);
 	free(path);
 	return res;

@@ -43,7 +43,7 @@ struct expected {
 
 struct media_records {
 	struct list expected;
-	void *by_path; /* root of tsearch over `expected` */
+	void *by_path, *by_uuid; /* roots of tsearch over `expected`; by_uuid: files with a UUID */
 };
 
 static int path_order(const void *a, const void *b)
@@ -51,6 +51,13 @@ static int path_order(const void *a, const void *b)
 	const struct expected *x = a, *y = b;
 
 	return strcmp(x->path, y->path);
+}
+
+static int uuid_order(const void *a, const void *b)
+{
+	const struct expected *x = a, *y = b;
+
+	return memcmp(x->uuid.bytes, y->uuid.bytes, sizeof(x->uuid.bytes));
 }
 
 int media_records_create(struct media_records **ret_records)
@@ -74,6 +81,7 @@ void media_records_clear(struct media_records *records)
 		struct expected *expected = list_entry(node, struct expected, node);
 
 		tdelete(expected, &records->by_path, path_order);
+		tdelete(expected, &records->by_uuid, uuid_order);
 		list_remove(&expected->node);
 		expected_free(expected);
 	}
@@ -202,7 +210,9 @@ static int expected_add(struct media_records *records, const struct keeper *keep
 		return -ENOMEM;
 	}
 	list_push_back(&records->expected, &expected->node);
-	return 0;
+	if (!expected->has_path || uuid_is_nil(&expected->uuid))
+		return 0;
+	return tsearch(expected, &records->by_uuid, uuid_order) ? 0 : -ENOMEM;
 }
 
 int media_records_expect(struct media_records *records, const struct keeper *keeper,
@@ -244,20 +254,45 @@ const struct media_record *media_records_find_pathless(const struct media_record
 	return record;
 }
 
+static struct media_expected expected_of(const struct expected *of)
+{
+	return (struct media_expected){.uuid = of->uuid,
+				       .is_clustered = of->is_clustered,
+				       .path = of->path,
+				       .is_kept = of->is_kept,
+				       .record = of->record};
+}
+
+bool media_records_find_uuid(const struct media_records *records, const struct uuid *uuid,
+			     struct media_expected *ret_expected)
+{
+	const struct expected wanted = {.uuid = *uuid};
+	struct expected **node = tfind(&wanted, &records->by_uuid, uuid_order);
+
+	if (node)
+		*ret_expected = expected_of(*node);
+	return node != NULL;
+}
+
 void media_records_each(const struct media_records *records,
 			void (*look)(void *arg, const struct media_expected *expected), void *arg)
 {
 	list_for_each(node, &records->expected) {
 		const struct expected *of = list_entry(node, struct expected, node);
-		const struct media_expected expected = {.uuid = of->uuid,
-							.is_clustered = of->is_clustered,
-							.path = of->path,
-							.is_kept = of->is_kept,
-							.record = of->record};
+		const struct media_expected expected = expected_of(of);
 
 		if (of->has_path)
 			look(arg, &expected);
 	}
+}
+
+bool media_record_is_file(const struct media_record *record, const char *record_path,
+			  const struct media_record *now, const char *now_path)
+{
+	enum media_sameness sameness = media_record_compare(record, now);
+
+	return sameness == MEDIA_SAME ||
+	       (sameness == MEDIA_SAME_UNKNOWN && strcmp(record_path, now_path) == 0);
 }
 
 static void record_print(const struct media_record *record, char text[RECORD_BYTES])

@@ -39,6 +39,9 @@ struct media_expected {
 	bool is_kept; /* the store has a record of the path */
 	struct media_record record;
 };
+/* False: no file of this namespace is expected. */
+bool media_records_find_uuid(const struct media_records *records, const struct uuid *uuid,
+			     struct media_expected *ret_expected);
 void media_records_each(const struct media_records *records,
 			void (*look)(void *arg, const struct media_expected *expected), void *arg);
 
@@ -62,6 +65,10 @@ void media_record_take_back(const struct keeper *keeper, const char *path,
 /* False: the store has no record of this path. */
 bool media_record_recall(const struct keeper *keeper, const char *path,
 			 struct media_record *ret_record);
+/* Whether both records are of one file. The path decides where a file or device cannot be told from
+ * another. */
+bool media_record_is_file(const struct media_record *record, const char *record_path,
+			  const struct media_record *now, const char *now_path);
 /* Deletes the record of a path that is no longer served. */
 void media_record_forget(const struct keeper *keeper, const char *path);
 

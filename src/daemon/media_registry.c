@@ -8,6 +8,7 @@
  */
 #include "daemon/media_registry_private.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/ana_change.h"
 #include "daemon/ana_hold.h"
@@ -33,7 +34,7 @@ int media_registry_create(unsigned reactor_count, struct media_registry **ret_re
 		free(registry);
 		return -ENOMEM;
 	}
-	if (removed_list_create(&registry->removed) < 0) {
+	if (removed_list_create(clock_monotonic_ns() / NS_PER_S, &registry->removed) < 0) {
 		media_records_destroy(registry->records);
 		media_closing_release(registry->closing);
 		free(registry);

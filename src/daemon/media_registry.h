@@ -143,7 +143,8 @@ void media_registry_measure(struct media_registry *registry, uint64_t now_ns);
 /* The last transaction of the state store could not be ended, so its contents were not kept.
  * Everything that counts as kept is kept again at the next occasion. */
 void media_registry_set_unkept(struct media_registry *registry);
-/* Keeps the health of every subsystem. Called once a minute, and at the orderly end. */
+/* Keeps the health of every subsystem, and how long removed namespaces have been removed. Called
+ * once a minute, and at the orderly end. */
 void media_registry_keep_health(struct media_registry *registry, bool is_end);
 
 #endif

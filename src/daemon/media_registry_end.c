@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/removed_ns.h"
+#include "daemon/served_files.h"
 #include "ns/health.h"
 
 #include <errno.h>
@@ -23,6 +24,11 @@ static uint64_t wall_s(void)
 	return clock_realtime_ns() / NS_PER_S;
 }
 
+static uint64_t monotonic_s(void)
+{
+	return clock_monotonic_ns() / NS_PER_S;
+}
+
 /* A namespace that is in force, or comes back, does not expire from the list of removed ones. */
 static bool live_is_there(void *arg, const struct uuid *uuid)
 {
@@ -31,7 +37,14 @@ static bool live_is_there(void *arg, const struct uuid *uuid)
 
 static void removed_list_keep(struct media_registry *registry)
 {
-	removed_age(registry->removed, &registry->keeper, wall_s(), live_is_there, registry);
+	removed_age(registry->removed, monotonic_s(), false);
+	removed_expire(registry->removed, &registry->keeper, live_is_there, registry);
+	removed_keep(registry->removed, &registry->keeper);
+}
+
+void registry_age_removed(struct media_registry *registry, bool is_end)
+{
+	removed_age(registry->removed, monotonic_s(), is_end);
 	removed_keep(registry->removed, &registry->keeper);
 }
 
@@ -63,31 +76,6 @@ int media_registry_drop_removed(struct media_registry *registry, const struct uu
 	return res;
 }
 
-/*
- * The file that the namespace of this entry has when it leaves. A withheld namespace was never
- * served from the open file: its file is the one that was served last, or, if that is unknown, any
- * file at the path. The caller frees *ret_path; NULL: no memory.
- */
-static void leaving_file(const struct media_registry *registry, const struct backing_entry *entry,
-			 struct media_record *ret_record, char **ret_path)
-{
-	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
-	const char *path = registry_key_path(entry->key);
-	struct media_record open = {0};
-
-	*ret_record = (struct media_record){0};
-	(void)media_get_record(ns_backing_media(entry->backing), &open);
-	if (entry->is_withheld &&
-	    media_served_recall(&registry->keeper, uuid, ret_record, ret_path))
-		return;
-	*ret_path = strdup(path);
-	if (!entry->is_withheld)
-		*ret_record = open;
-	else if (!media_record_recall(&registry->keeper, path, ret_record))
-		*ret_record = (struct media_record){.has_type = open.has_type,
-						    .is_block_device = open.is_block_device};
-}
-
 /* Called when the entry's backing leaves, or serves a namespace that it did not serve before. */
 static void backing_note_owner(struct media_registry *registry, const struct backing_entry *entry)
 {
@@ -107,7 +95,7 @@ static void backing_note_owner(struct media_registry *registry, const struct bac
 	}
 	live = registry_find_live(registry, uuid);
 	if (live && !live->left_path)
-		leaving_file(registry, entry, &live->left_record, &live->left_path);
+		served_file_of_entry(registry, entry, &live->left_record, &live->left_path);
 }
 
 /* True: the namespace is in force with its data. A lost namespace is not back yet: the record of
@@ -127,6 +115,7 @@ static struct removed_ns removed_about(const struct live_entry *entry,
 	return (struct removed_ns){
 		.uuid = entry->uuid,
 		.since_s = wall_s(),
+		.looked_s = monotonic_s(),
 		.kept = ns_live_kept(entry->live) & ~(unsigned)NS_LIVE_HAS_VOLATILE,
 		.record = *record,
 	};
@@ -154,6 +143,7 @@ static struct removed_ns expected_about(const struct media_registry *registry,
 	const struct removed_ns *known = removed_find(registry->removed, &expected->uuid);
 	struct removed_ns about = {.uuid = expected->uuid,
 				   .since_s = wall_s(),
+				   .looked_s = monotonic_s(),
 				   .kept = kept_before(registry, &expected->uuid),
 				   .record = expected->record};
 
@@ -162,14 +152,8 @@ static struct removed_ns expected_about(const struct media_registry *registry,
 		/* Its file was missing: the known record of the file stays. */
 		about.record = known->record;
 		*ret_path = strdup(known->path);
-	} else if (expected->is_clustered && media_served_recall(&registry->keeper, &expected->uuid,
-								 &about.record, ret_path)) {
-		return about;
-	} else if (!expected->is_kept && media_path_record(expected->path, &about.record) == 0 &&
-		   expected->is_clustered) {
-		/* The namespace was never served from the file at this path. */
-		about.record.inode = about.record.born_ns = 0;
-		about.record.device_id[0] = '\0';
+	} else {
+		served_file_of_expected(registry, expected, &about.record, ret_path);
 	}
 	return about;
 }
@@ -209,7 +193,7 @@ void media_registry_note_leaving(struct media_registry *registry)
 		live = registry_find_live(registry, ns_live_uuid(ns_backing_live(entry->backing)));
 		if (!live || live->entry.is_used)
 			continue;
-		leaving_file(registry, entry, &record, &left);
+		served_file_of_entry(registry, entry, &record, &left);
 		about = removed_about(live, &record);
 		removed_add(registry->removed, &about, left ? left : path);
 		free(left);
@@ -316,6 +300,15 @@ static void served_keep(struct media_registry *registry, struct backing_entry *e
 	}
 }
 
+static void entry_note_served(const struct media_registry *registry, struct backing_entry *entry)
+{
+	struct live_entry *live =
+		registry_find_live(registry, ns_live_uuid(ns_backing_live(entry->backing)));
+
+	if (live && entry->entry.is_used)
+		live->served = entry;
+}
+
 static void change_forget(struct media_registry *registry)
 {
 	media_openings_end(&registry->openings);
@@ -340,6 +333,7 @@ void media_registry_commit(struct media_registry *registry)
 			entry->backing = entry->next;
 			entry->next = NULL;
 		}
+		entry_note_served(registry, entry);
 		if (is_changed && registry_key_path(entry->key))
 			backing_note_owner(registry, entry);
 		/* The record of an empty file names its owner until the document does, and no

@@ -152,6 +152,7 @@ int media_registry_get_subsystem(struct media_registry *registry, const char *nq
 
 void media_registry_keep_health(struct media_registry *registry, bool is_end)
 {
+	registry_age_removed(registry, is_end);
 	list_for_each(node, &registry->subsystems) {
 		struct subsystem_entry *entry =
 			list_entry(node, struct subsystem_entry, entry.node);

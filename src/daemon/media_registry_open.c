@@ -13,6 +13,7 @@
 #include "cluster/peers.h"
 #include "config/config_parse.h"
 #include "daemon/medium_open.h"
+#include "daemon/served_files.h"
 
 #include <errno.h>
 #include <search.h>
@@ -37,6 +38,11 @@ void registry_put_backing(struct ns_backing *backing)
 
 void registry_release_backing(struct media_registry *registry, struct backing_entry *entry)
 {
+	struct live_entry *live =
+		registry_find_live(registry, ns_live_uuid(ns_backing_live(entry->backing)));
+
+	if (live && live->served == entry)
+		live->served = NULL;
 	tdelete(entry, &registry->backings_by_key, backing_order);
 	list_remove(&entry->entry.node);
 	registry_put_backing(entry->backing);
@@ -98,18 +104,6 @@ static int ns_backing_make(struct media_registry *registry, struct media *taken_
 	return res;
 }
 
-/* Whether the medium may be served under the UUID: see removed_check. */
-static int identity_check(const struct media_registry *registry, const struct media_wish *wish,
-			  const char *path, struct media *media, struct media_error *ret_error)
-{
-	struct media_record record = {0};
-
-	if (media_is_lost(media))
-		return 0;
-	(void)media_get_record(media, &record);
-	return removed_check(registry->removed, wish->uuid, path, &record, ret_error);
-}
-
 /* Recalls what was served last under the UUID. False: unknown, or the namespace is not
  * clustered. */
 static bool served_recall(const struct media_registry *registry, const struct media_wish *wish,
@@ -121,6 +115,32 @@ static bool served_recall(const struct media_registry *registry, const struct me
 
 	free(path);
 	return is_known;
+}
+
+/* As served_file_check. At the start of a member of a cluster all members decide together about a
+ * file that is not the one served last (served_note). */
+static int wish_check(const struct media_registry *registry, const struct media_wish *wish,
+		      const char *path, const struct media_record *now,
+		      struct media_error *ret_error)
+{
+	struct media_record served;
+
+	if (!registry->has_started && !removed_find(registry->removed, wish->uuid) &&
+	    served_recall(registry, wish, &served))
+		return 0;
+	return served_file_check(registry, wish->uuid, path, now, ret_error);
+}
+
+/* Whether the medium may be served under the UUID: see wish_check. */
+static int identity_check(const struct media_registry *registry, const struct media_wish *wish,
+			  const char *path, struct media *media, struct media_error *ret_error)
+{
+	struct media_record record = {0};
+
+	if (media_is_lost(media))
+		return 0;
+	(void)media_get_record(media, &record);
+	return wish_check(registry, wish, path, &record, ret_error);
 }
 
 /* Notes in a medium that was just opened what was served last under the UUID. */
@@ -172,20 +192,21 @@ static int pathless_open(struct media_registry *registry, const struct media_wis
 	return expected ? medium_open_lost(wish, expected, ret_media, ret_error) : res;
 }
 
-/* Checks the path before opening, so that no file is created in place of a missing one. */
+/* Checks the path before opening, so that no file is created in place of a missing one. A start
+ * offers a removed namespace that comes back without its file as lost. */
 static int wish_open(struct media_registry *registry, const char *path,
 		     const struct media_wish *wish, struct media **ret_media,
 		     struct media_error *ret_error)
 {
 	const struct removed_ns *removed = removed_find(registry->removed, wish->uuid);
-	int res = removed_check(registry->removed, wish->uuid, path, NULL, ret_error);
+	int res = wish_check(registry, wish, path, NULL, ret_error);
 
 	if (res == 0)
 		res = path ? known_open(registry, path, wish, ret_media, ret_error)
 			   : pathless_open(registry, wish, ret_media, ret_error);
-	else if (!registry->has_started)
+	else if (removed && !registry->has_started)
 		return medium_open_lost(wish, &removed->record, ret_media, ret_error);
-	if (res < 0 || !removed)
+	if (res < 0)
 		return res;
 	res = identity_check(registry, wish, path, *ret_media, ret_error);
 	if (res < 0) {

@@ -47,6 +47,9 @@ struct live_entry {
 	struct ns_live *live;         /* a counted reference */
 	struct subsystem_live *owner; /* from the commit on; not counted: its entry lasts as long */
 	bool wants_protection;        /* from the commit on */
+	/* The medium in force; not counted: releasing the entry clears the pointer. NULL: the
+	 * namespace is not in force. */
+	struct backing_entry *served;
 	/* The file that the namespace leaves behind with this commit; left_path NULL: none. */
 	char *left_path;
 	struct media_record left_record;
@@ -101,6 +104,8 @@ void registry_release_subsystem(struct media_registry *registry, struct subsyste
 /* Opening, growing or taking back may have found that the kernel lost writes of hosts. Draws new
  * loss marks for these namespaces and keeps them (target/loss.h). */
 void registry_note_losses(struct media_registry *registry);
+/* Counts how long removed namespaces have been removed; is_end: as in removed_age. */
+void registry_age_removed(struct media_registry *registry, bool is_end);
 /* NULL: unknown. */
 struct live_entry *registry_find_live(const struct media_registry *registry,
 				      const struct uuid *uuid);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of removed namespaces that may come back: see daemon/removed_ns.h. Kept as one string of
- * the kind "removed", with a line for each namespace: LINE_FORMAT and the path. Oldest first.
+ * the kind "removed", with a line for each namespace: LINE_FORMAT and the path. Oldest first. Ages
+ * are kept to the day while the target runs, and exactly when it ends: a kill loses less than a
+ * day of them.
  *
  * Control thread only.
  */
@@ -20,32 +22,33 @@
 #define REMOVED_KIND "removed"
 #define REMOVED_KEY  "namespaces"
 #define DAY_S        86400u
-/* The start of 2026: an earlier time comes from a clock that was never set. */
-#define CLOCK_UNSET_S 1767225600u
 
 #define LINE_FORMAT                                                                                \
 	"%s %" PRIu64 " kept=%u size=%" PRIu64 " block=%" PRIu32 " device=%u inode=%" PRIu64       \
-	" born=%" PRIu64 " id=%s "
+	" born=%" PRIu64 " id=%s age=%" PRIu64 " "
 #define LINE_SCAN                                                                                  \
 	"%36s %" SCNu64 " kept=%u size=%" SCNu64 " block=%" SCNu32 " device=%u inode=%" SCNu64     \
 	" born=%" SCNu64 " id=%191s %n"
 #define LINE_WORDS 9
+#define AGE_SCAN   "age=%" SCNu64 " %n" /* missing in lines of earlier versions */
 #define ID_NONE    "-"
 
 struct removed_list {
 	struct list kept;  /* struct removed_ns with kept state (ns_live_kept) */
 	struct list plain; /* struct removed_ns without kept state */
 	unsigned kept_count, plain_count;
-	bool is_changed; /* since the list was last kept */
+	uint64_t looked_s; /* monotonic time of creation */
+	bool is_changed;   /* since the list was last kept */
 };
 
-int removed_list_create(struct removed_list **ret_list)
+int removed_list_create(uint64_t now_s, struct removed_list **ret_list)
 {
 	*ret_list = calloc(1, sizeof(**ret_list));
 	if (!*ret_list)
 		return -ENOMEM;
 	list_init(&(*ret_list)->kept);
 	list_init(&(*ret_list)->plain);
+	(*ret_list)->looked_s = now_s;
 	return 0;
 }
 
@@ -142,7 +145,7 @@ static void removed_line_take(struct removed_list *list, const char *line)
 	struct media_record *record = &entry.record;
 	char uuid[UUID_TEXT_BYTES];
 	unsigned is_block_device;
-	int at = 0;
+	int at = 0, age_bytes = 0;
 
 	if (sscanf(line, LINE_SCAN, uuid, &entry.since_s, &entry.kept, &record->size_bytes,
 		   &record->block_bytes, &is_block_device, &record->inode, &record->born_ns,
@@ -155,7 +158,10 @@ static void removed_line_take(struct removed_list *list, const char *line)
 	record->is_block_device = is_block_device != 0;
 	if (strcmp(record->device_id, ID_NONE) == 0)
 		record->device_id[0] = '\0';
-	removed_push(list, &entry, line + at);
+	if (sscanf(line + at, AGE_SCAN, &entry.age_s, &age_bytes) != 1 || age_bytes == 0)
+		entry.age_s = 0;
+	entry.looked_s = list->looked_s;
+	removed_push(list, &entry, line + at + age_bytes);
 }
 
 int removed_list_recall(struct removed_list *list, const struct keeper *keeper)
@@ -191,7 +197,7 @@ static void line_write(void *arg, const struct removed_ns *removed)
 	fprintf(arg, LINE_FORMAT "%s\n", uuid_format(&removed->uuid, uuid), removed->since_s,
 		removed->kept, record->size_bytes, record->block_bytes, record->is_block_device,
 		record->inode, record->born_ns, record->device_id[0] ? record->device_id : ID_NONE,
-		removed->path);
+		removed->age_s, removed->path);
 }
 
 static int list_write(const struct removed_list *list, const struct keeper *keeper)
@@ -213,22 +219,36 @@ static int list_write(const struct removed_list *list, const struct keeper *keep
 	return res;
 }
 
-/* Returns why the entry expires; NULL: the entry stays. If the clock was not set when the namespace
- * was removed, its age is unknown and counts from now. */
-static const char *entry_age(struct removed_list *list, struct removed_ns *entry, unsigned count,
-			     uint64_t now_s)
+static void entry_age(struct removed_list *list, struct removed_ns *entry, uint64_t now_s,
+		      bool is_end)
 {
-	if (entry->since_s < CLOCK_UNSET_S && now_s >= CLOCK_UNSET_S) {
-		entry->since_s = now_s;
+	uint64_t before_s = entry->age_s;
+
+	if (now_s > entry->looked_s)
+		entry->age_s += now_s - entry->looked_s;
+	entry->looked_s = now_s;
+	if (is_end ? entry->age_s != before_s : entry->age_s / DAY_S != before_s / DAY_S)
 		list->is_changed = true;
-	}
-	if (entry->since_s + (uint64_t)REMOVED_NS_DAYS * DAY_S < now_s)
+}
+
+void removed_age(struct removed_list *list, uint64_t now_s, bool is_end)
+{
+	list_for_each(node, &list->kept)
+		entry_age(list, list_entry(node, struct removed_ns, node), now_s, is_end);
+	list_for_each(node, &list->plain)
+		entry_age(list, list_entry(node, struct removed_ns, node), now_s, is_end);
+}
+
+/* Returns why the entry expires; NULL: the entry stays. */
+static const char *entry_expires(const struct removed_ns *entry, unsigned count)
+{
+	if (entry->age_s > (uint64_t)REMOVED_NS_DAYS * DAY_S)
 		return "the namespace was removed too long ago";
 	return count > REMOVED_NS_MAX ? "many other namespaces were removed since" : NULL;
 }
 
-void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
-		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg)
+void removed_expire(struct removed_list *list, const struct keeper *keeper,
+		    bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg)
 {
 	struct list *const kinds[] = {&list->kept, &list->plain};
 	const unsigned *const counts[] = {&list->kept_count, &list->plain_count};
@@ -236,7 +256,7 @@ void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_
 	for (unsigned i = 0; i < 2; i++) {
 		list_for_each_safe(node, kinds[i]) {
 			struct removed_ns *entry = list_entry(node, struct removed_ns, node);
-			const char *why = entry_age(list, entry, *counts[i], now_s);
+			const char *why = entry_expires(entry, *counts[i]);
 
 			if (!why || is_in_use(arg, &entry->uuid))
 				continue;
@@ -265,14 +285,10 @@ void removed_set_unkept(struct removed_list *list)
 /* ---- coming back and dropping -------------------------------------------------------------------
  */
 
-/* The path decides where a file or device cannot be told from another. */
 static bool entry_is_in(const struct removed_ns *entry, const char *path,
 			const struct media_record *now)
 {
-	enum media_sameness sameness = media_record_compare(&entry->record, now);
-
-	return sameness == MEDIA_SAME ||
-	       (sameness == MEDIA_SAME_UNKNOWN && strcmp(entry->path, path) == 0);
+	return media_record_is_file(&entry->record, entry->path, now, path);
 }
 
 int removed_check(const struct removed_list *list, const struct uuid *uuid, const char *path,

@@ -9,7 +9,11 @@
  *
  * An entry is dropped when the data are given up (the file is deleted, or has become another
  * namespace's), after REMOVED_NS_DAYS, or when more than REMOVED_NS_MAX were removed after it.
- * Namespaces with kept state and those without are counted apart. Control thread only.
+ * Namespaces with kept state and those without are counted apart.
+ *
+ * The age of an entry is the time that a target ran since the removal, by the monotonic clock. The
+ * wall clock may jump years ahead for a moment, and a dropped reservation cannot be restored.
+ * Control thread only.
  */
 #ifndef WEFT_DAEMON_REMOVED_NS_H
 #define WEFT_DAEMON_REMOVED_NS_H
@@ -26,14 +30,17 @@ struct removed_list;
 struct removed_ns {
 	struct list node;
 	struct uuid uuid;
-	uint64_t since_s;
-	unsigned kept; /* as ns_live_kept */
+	uint64_t since_s;  /* wall clock, for the operator */
+	uint64_t age_s;    /* how long a target ran since the removal */
+	uint64_t looked_s; /* monotonic time up to which age_s counts */
+	unsigned kept;     /* as ns_live_kept */
 	struct media_record record;
 	char path[];
 };
 
-/* Creates an empty list. 0 or -ENOMEM. */
-int removed_list_create(struct removed_list **ret_list);
+/* Creates an empty list. now_s: monotonic; the ages of recalled entries count from there. 0 or
+ * -ENOMEM. */
+int removed_list_create(uint64_t now_s, struct removed_list **ret_list);
 void removed_list_destroy(struct removed_list *list);
 /* Reads the list from the keeper. Lines that cannot be read are left out. 0 or -errno. */
 int removed_list_recall(struct removed_list *list, const struct keeper *keeper);
@@ -74,10 +81,13 @@ int removed_drop(struct removed_list *list, const struct uuid *uuid, const char 
 /* Entries with kept state come first; each kind has the oldest first. */
 void removed_each(const struct removed_list *list,
 		  void (*look)(void *arg, const struct removed_ns *removed), void *arg);
+/* Adds the time since the previous call to every age. now_s: monotonic. is_end: the process ends,
+ * and removed_keep saves the ages of this moment. */
+void removed_age(struct removed_list *list, uint64_t now_s, bool is_end);
 /* Drops entries that are too old or too many, except those in use: a namespace that is lost and in
  * force, or comes back with the change under way, keeps its state. */
-void removed_age(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
-		 bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg);
+void removed_expire(struct removed_list *list, const struct keeper *keeper,
+		    bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg);
 /* Keeps the list if it has changed. */
 void removed_keep(struct removed_list *list, const struct keeper *keeper);
 /* The keeper lost what it had accepted: the next removed_keep writes the list again. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a rollback checks beyond the rules of every change (config_transition.c). A namespace that
- * was removed since comes back with its former identity, so hosts expect their data in it. Its
- * image must still exist, with its former size, and must not have served as another namespace
- * since. Opening a medium would create a missing file and grow a short one, so the checks come
- * first.
+ * was removed since, or has another path now, comes back with its former identity, so hosts expect
+ * their data in it. Its image must still exist, with its former size, and must not have served as
+ * another namespace since. Opening a medium would create a missing file and grow a short one, so
+ * the checks come first.
  *
  * Control reactor only; stat(2) may block.
  */
@@ -149,6 +149,18 @@ static void returning_check(struct rollback *rollback, json_t *ns)
 	media_spec_free(&spec);
 }
 
+/* The namespace is in force, and has the path that it had then. */
+static bool is_unmoved(const struct rollback *rollback, const json_t *ns)
+{
+	const json_t *now = json_object_get(rollback->in_force, document_text(ns, "uuid"));
+	const char *now_path = json_string_value(now);
+	char *path = config_media_path(document_text(ns, "media"));
+	bool is_same = now && (path && now_path ? strcmp(path, now_path) == 0 : path == now_path);
+
+	free(path);
+	return is_same;
+}
+
 static void relative_path_check(const struct rollback *rollback, const json_t *ns)
 {
 	char *path = config_media_path(document_text(ns, "media"));
@@ -173,7 +185,7 @@ static void document_check(struct rollback *rollback, json_t *former)
 		json_array_foreach(json_object_get(subsystem, "namespaces"), n, ns)
 		{
 			rollback->ns = ns;
-			if (json_object_get(rollback->in_force, document_text(ns, "uuid")))
+			if (is_unmoved(rollback, ns))
 				continue;
 			relative_path_check(rollback, ns);
 			returning_check(rollback, ns);

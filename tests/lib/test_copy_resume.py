@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
+import nvmetcp as n  # noqa: E402
 import target  # noqa: E402
 from copy_world import MIB, World, digest, interrupted, journal_bytes, loop_device  # noqa: E402
 from tap import Tap  # noqa: E402
@@ -123,6 +124,37 @@ def namespaces(t, world, data):
     world.bad(t, 'memory that was lost', 'is another destination', data, world.url(2), '--resume', journal)
 
 
+def changed_namespaces(t, world, data):
+    """
+    A namespace that was formatted or written to since the interruption, as destination or as source: its identity is
+    the same, so the copied part is compared.
+    """
+    other, zeroes = world.put(os.urandom(SIZE)), world.put(bytes(SIZE))
+
+    def format_ns():
+        with world.tgt.host() as host:
+            t.status(host.admin.do(0x80, nsid=2, cdw10=1 | 1 << 9), n.OK, 'the destination is formatted')
+
+    def over():
+        world.good(t, 'another copy to the destination', other, world.url(2))
+
+    def source():
+        world.good(t, 'the source is written to', other, world.url(1))
+    for change, ends in ((format_ns, (data, world.url(2))), (over, (data, world.url(2))), (source, (world.url(1), world.path()))):
+        journal = world.path()
+        world.good(t, 'the source is as before', data, world.url(1))
+        world.good(t, 'the destination is empty', zeroes, world.url(2))
+        interrupted(world, signal.SIGKILL, *ends, journal=journal)
+        done = journal_bytes(journal)
+        t.ok(0 < done < SIZE, 'a copy is killed in the middle')
+        change()
+        world.bad(t, 'the copied part differs: refused', 'since the copy was interrupted', *ends, '--resume', journal)
+        t.eq(journal_bytes(journal), done, 'the journal is as it was')
+        os.unlink(journal)
+        world.good(t, 'without the journal everything is copied', *ends, '--resume', journal, '--verify')
+    world.good(t, 'the source is as before', data, world.url(1))
+
+
 def devices(t, world, data):
     """A device of the same name and size, over another file."""
     first, second, journal = world.put(bytes(SIZE)), world.put(bytes(SIZE)), world.path()
@@ -173,10 +205,10 @@ def test(t, tgt):
         world = World(tgt, folder)
         data = world.put(os.urandom(SIZE))
         assert world.copy(data, world.url(1), '--quiet')[0] == 0
-        for part in (missing_file, remade_file, overwritten_file, sources, devices, journals, namespaces):
+        for part in (missing_file, remade_file, overwritten_file, sources, devices, journals, changed_namespaces, namespaces):
             with t.guard(part.__name__):
                 part(t, world, data)
 
 
 if __name__ == '__main__':
-    target.run(Tap(), test, namespaces=[target.namespace(nsid, 'mem:16M,block=4096') for nsid in (1, 2, 3, 4)])
+    target.run(Tap(), test, rights=target.ALL_RIGHTS, namespaces=[target.namespace(nsid, 'mem:16M,block=4096') for nsid in (1, 2, 3, 4)])
