@@ -91,6 +91,12 @@ static void run_free(struct change_run *run)
 	free(run);
 }
 
+void change_run_answer(struct change_run *run)
+{
+	run->change.done(run->change.arg, &run->result);
+	run_free(run);
+}
+
 void change_run_end(struct change_run *run)
 {
 	struct changes *changes = run->changes;
@@ -99,20 +105,37 @@ void change_run_end(struct change_run *run)
 	changes->current = NULL;
 	run->result.generation = changes->generation;
 	run_log(run);
-	if (run->drain) {
-		run->drain->run = NULL;
-		if (run->result.res < 0)
-			run->drain->drained = NULL;
-	}
 	run_free_documents(run);
 	if (run->kind == RUN_START)
 		memory_trim();
 	else if (!changes->is_stopping && !changes->trim_timer.armed)
 		reactor_timer_arm(&changes->trim_timer,
 				  reactor_now_ns(changes->options.control) + TRIM_AFTER_NS);
-	run->change.done(run->change.arg, &run->result);
-	run_free(run);
 	pump_post(changes);
+	if (run->drain && !run->change.drained && run->result.res == 0 && !changes->is_stopping) {
+		run->drain->has_answer = true;
+		return;
+	}
+	if (run->drain) {
+		run->drain->run = NULL;
+		if (run->result.res < 0)
+			run->drain->drained = NULL;
+	}
+	change_run_answer(run);
+}
+
+/* The target stops, and its commands end. */
+static void answers_end(struct changes *changes)
+{
+	list_for_each(node, &changes->draining) {
+		struct drain *drain = list_entry(node, struct drain, node);
+
+		if (!drain->has_answer)
+			continue;
+		drain->has_answer = false;
+		change_run_answer(drain->run);
+		drain->run = NULL;
+	}
 }
 
 void change_run_fail(struct change_run *run, int res, const char *format, ...)
@@ -429,6 +452,7 @@ void changes_stop(struct changes *changes)
 {
 	changes->is_stopping = true;
 	reactor_timer_cancel(&changes->trim_timer);
+	answers_end(changes);
 	media_registry_stop_waiting(changes->options.registry);
 	pump_post(changes);
 }
@@ -473,6 +497,7 @@ void changes_destroy(struct changes *changes)
 		return;
 	changes->is_stopping = true;
 	reactor_timer_cancel(&changes->trim_timer);
+	answers_end(changes);
 	while ((node = waiting_pop(changes)) != NULL) {
 		changes->current = list_entry(node, struct change_run, node);
 		/* Marked as posted, because a pump must not run on a reactor that has stopped. */

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "daemon/leaving_flush.h"
 #include "daemon/media_registry.h"
+#include "target/barrier.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -250,7 +251,7 @@ static void run_applied(void *arg, int res, const char *error)
 		run->changes->options.applied(run->changes->options.arg);
 	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The
 	 * host's command that waits for the drain decides itself what becomes of the data. */
-	if (run->drain)
+	if (run->change.drained)
 		run_flushed(run);
 	else
 		leaving_flush(run->changes->options.registry, run->changes->options.control,
@@ -263,14 +264,32 @@ static void drain_applied(void *arg, int res, const char *error)
 	run_applied(((struct drain *)arg)->run, res, error);
 }
 
+/* No command uses a right any more that the change has taken. */
+static void run_rights_drained(struct drain *drain, int res)
+{
+	struct change_run *run = drain->run;
+
+	run->drain = NULL;
+	run->result.is_late = res < 0;
+	if (res < 0)
+		log_limited(LOG_LEVEL_WARN, "control",
+			    "a change by %s is in force, but commands that it no longer allows "
+			    "still run after %u s, because their medium does not end them",
+			    run->origin, BARRIER_END_S);
+	if (drain->has_answer)
+		change_run_answer(run);
+}
+
 static void drain_drained(void *arg, int res)
 {
 	struct drain *drain = arg;
 
 	list_remove(&drain->node);
+	if (drain->run && !drain->drained)
+		run_rights_drained(drain, res);
 	/* The run is still under way, so the change is being taken back: its drain has no
 	 * receiver. */
-	if (drain->run)
+	else if (drain->run)
 		drain->run->drain = NULL;
 	else if (drain->drained)
 		drain->drained(drain->arg, res);
@@ -326,10 +345,11 @@ static void run_apply(struct change_run *run, struct snapshot *snapshot)
 
 	changes->discovery_generation++;
 	run_tell_applying(changes, snapshot);
-	if (run->drain && run->change.scope)
+	if (run->change.drained && run->change.scope)
 		scope = run->change.scope(run->change.arg);
 	if (run->drain)
-		target_apply_and_drain(changes->options.target, snapshot, &scope, drain_applied,
+		target_apply_and_drain(changes->options.target, snapshot,
+				       run->change.drained ? &scope : NULL, drain_applied,
 				       drain_drained, run->drain);
 	else
 		target_apply(changes->options.target, snapshot, run_applied, run);
@@ -358,7 +378,8 @@ static void run_build(struct change_run *run)
 
 void change_run_apply(struct change_run *run)
 {
-	int res = run->change.drained ? run_drain_create(run) : 0;
+	bool has_drain = run->kind == RUN_CHANGE || run->change.drained;
+	int res = has_drain ? run_drain_create(run) : 0;
 
 	if (res < 0)
 		run_refuse(run, res);

@@ -43,6 +43,9 @@ struct drain {
 	void (*drained)(void *arg, int res); /* NULL: the result has no receiver any more */
 	void *arg;
 	struct change_run *run; /* NULL: the run has ended */
+	/* `run` is over except for its answer, which waits for this drain. Other changes run
+	 * meanwhile. */
+	bool has_answer;
 };
 
 struct change_run {
@@ -62,8 +65,11 @@ struct change_run {
 	struct change_result result;
 };
 
-/* Ends the change with result.res, and frees the run. */
+/* Ends the change with result.res, and frees the run. The answer to a success may wait for a
+ * drain. */
 void change_run_end(struct change_run *run);
+/* Answers the change and frees the run. */
+void change_run_answer(struct change_run *run);
 /* Ends the change with res after a failure, and frees the run. The text is added to the errors. */
 void change_run_fail(struct change_run *run, int res, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -93,6 +93,9 @@ struct change_result {
 	int res;             /* 0, or -errno: nothing has changed */
 	uint64_t generation; /* of the desired state, after a success */
 	struct config_errors errors;
+	/* Success, but commands that the change no longer allows still run in a medium that does
+	 * not end them (target/barrier.h). */
+	bool is_late;
 	char *diff; /* config_diff of before and after; the callee may take ownership (set NULL) */
 };
 
@@ -102,7 +105,8 @@ struct change {
 	 * error: -ENOENT unknown, -EEXIST exists already, -EBUSY in use, -EINVAL wrong.
 	 */
 	int (*edit)(json_t *document, void *arg, struct config_errors *errors);
-	/* Success: the desired state was checked, applied to every reactor and kept. Error: nothing
+	/* Success: the desired state was checked, applied to every reactor and kept. Without
+	 * `drained`, commands from which the change takes a right have ended, too. Error: nothing
 	 * has changed. Called before daemon_change returns when there is no memory to queue the
 	 * change. */
 	void (*done)(void *arg, struct change_result *result);

@@ -129,6 +129,9 @@ static void job_done(void *arg, struct change_result *result)
 	struct manage_request *request = job->edit.request;
 
 	request->status = manage_status(&job->edit, result->res);
+	/* A host that protects a namespace relies on an end of all writes. */
+	if (result->is_late && request->kind == MANAGE_WRITE_PROTECT)
+		request->status = NVME_SC_INTERNAL;
 	if (result->res == 0)
 		files_remove(job->daemon, &job->edit);
 	manage_edit_release(&job->edit);

@@ -17,6 +17,7 @@
 #include "target/health_note.h"
 #include "target/judge_again.h"
 #include "target/local.h"
+#include "target/reach.h"
 #include "wire/reservation.h"
 
 #include <errno.h>
@@ -44,8 +45,15 @@ struct apply {
 	int res;
 	uint64_t old_generation;
 	struct barrier *barrier; /* calls `drained`; NULL without `drained` */
+	/* The change has two steps, and `scope` names its commands. Otherwise the barrier waits for
+	 * the commands from which the change takes a right. */
+	bool has_scope;
 	struct target_scope scope;
 	struct uuid *uuids; /* owned; scope.uuids points here */
+	/* Namespaces of which the change takes a right from some host; sorted, owned. */
+	struct uuid *taken;
+	unsigned taken_count;
+	bool has_lost_places; /* hosts may have lost the right to connect: their queues close */
 	char error[192];
 	struct bound_ports bound; /* filled by the registry */
 };
@@ -137,28 +145,15 @@ void applies_stop(struct target *target)
 
 /* ---- what a change concerns ----------------------------------------------------------------- */
 
-static bool scope_has_ns(const struct apply *apply, const struct ns *ns)
+static bool scope_has_ns(const struct ns *ns, const void *arg)
 {
+	const struct apply *apply = arg;
+
 	for (unsigned i = 0; i < apply->scope.uuid_count; i++) {
 		if (uuid_equal(&ns->uuid, &apply->uuids[i]))
 			return true;
 	}
 	return apply->scope.ana_group != 0 && ns->ana_group == apply->scope.ana_group;
-}
-
-/* Copy, and Flush of all namespaces, touch namespaces other than slot->ns. */
-static bool scope_has_others(const struct apply *apply, const struct slot *slot)
-{
-	bool is_flush_all = slot->sqe.opcode == NVME_IO_FLUSH && !slot->ns;
-
-	/* A Flush of all namespaces ignores ANA states. */
-	if (slot->sqe.opcode != NVME_IO_COPY && !(is_flush_all && apply->scope.uuid_count > 0))
-		return false;
-	for (unsigned i = 0; i < slot->steps.subsystem->ns_count; i++) {
-		if (scope_has_ns(apply, &slot->steps.subsystem->namespaces[i]))
-			return true;
-	}
-	return false;
 }
 
 static bool opcode_leaves_media_alone(uint8_t opcode)
@@ -171,6 +166,7 @@ static bool opcode_leaves_media_alone(uint8_t opcode)
 static bool scope_touches(const struct slot *slot, const void *arg)
 {
 	const struct apply *apply = arg;
+	bool is_flush_all = slot->sqe.opcode == NVME_IO_FLUSH && !slot->ns;
 
 	/* A refused command reaches no medium. A command that must be judged again does not begin
 	 * under a former configuration. */
@@ -180,7 +176,85 @@ static bool scope_touches(const struct slot *slot, const void *arg)
 		return false;
 	if (apply->scope.ana_group != 0 && slot->queue->port_id != apply->scope.port_id)
 		return false;
-	return (slot->ns && scope_has_ns(apply, slot->ns)) || scope_has_others(apply, slot);
+	/* A Flush of all namespaces ignores ANA states. */
+	if (is_flush_all && apply->scope.uuid_count == 0)
+		return false;
+	return slot_reaches(slot, scope_has_ns, apply);
+}
+
+/* ---- rights that a change takes -------------------------------------------------------------- */
+
+static int compare_uuids(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct uuid));
+}
+
+static bool taken_has_ns(const struct ns *ns, const void *arg)
+{
+	const struct apply *apply = arg;
+
+	return bsearch(&ns->uuid, apply->taken, apply->taken_count, sizeof(*apply->taken),
+		       compare_uuids) != NULL;
+}
+
+/*
+ * Commands that wait have not begun, and are judged again before they begin (judge_again.h). A
+ * command that executes is judged again before its next piece (reach.h), so it ends with the piece
+ * that a medium works on now. Flush only makes durable what was written before.
+ */
+static bool taken_touches(const struct slot *slot, const void *arg)
+{
+	const struct apply *apply = arg;
+
+	if (slot->state != SLOT_EXECUTING || slot->is_fused_ready || !slot->snapshot ||
+	    slot->snapshot->generation > apply->old_generation ||
+	    !nvme_status_is_ok(slot->early_status) || slot->sqe.opcode == NVME_IO_FLUSH ||
+	    opcode_leaves_media_alone(slot->sqe.opcode))
+		return false;
+	if (slot->queue->state != QUEUE_LIVE)
+		return apply->has_lost_places;
+	return slot_reaches(slot, taken_has_ns, apply) &&
+	       !nvme_status_is_ok(slot_check_rights(slot));
+}
+
+/* Nobody reads or writes a removed namespace, so the removal waits for no command. */
+static bool change_takes_right(const struct ns_change *change)
+{
+	return change->was && change->is &&
+	       (change->has_visibility || (change->is->is_read_only && !change->was->is_read_only));
+}
+
+static void taken_add(struct apply *apply, const struct subsystem_delta *subsystem)
+{
+	apply->has_lost_places |= subsystem->is && subsystem->has_hosts;
+	for (unsigned i = 0; i < subsystem->change_count; i++)
+		if (change_takes_right(&subsystem->changes[i]))
+			apply->taken[apply->taken_count++] = subsystem->changes[i].was->uuid;
+}
+
+/* Without a delta, no command has begun. 0 or -ENOMEM. */
+static int apply_collect_taken(struct apply *apply)
+{
+	const struct delta *delta = apply->delta;
+	unsigned count = 0;
+
+	if (!delta || !apply->barrier || apply->has_scope)
+		return 0;
+	for (unsigned i = 0; i < delta->subsystem_count; i++)
+		count += delta->subsystems[i].change_count;
+	apply->taken = calloc(count + 1, sizeof(*apply->taken));
+	if (!apply->taken)
+		return -ENOMEM;
+	for (unsigned i = 0; i < delta->subsystem_count; i++)
+		taken_add(apply, &delta->subsystems[i]);
+	qsort(apply->taken, apply->taken_count, sizeof(*apply->taken), compare_uuids);
+	return 0;
+}
+
+/* False: the change takes no right, and no command has to be waited for. */
+static bool apply_must_drain(const struct apply *apply)
+{
+	return apply->has_scope || apply->taken_count > 0 || apply->has_lost_places;
 }
 
 /* ---- the end of an apply -------------------------------------------------------------------- */
@@ -191,6 +265,7 @@ static void apply_free(struct apply *apply)
 		return;
 	barrier_free(apply->barrier);
 	free(apply->uuids);
+	free(apply->taken);
 	free(apply);
 }
 
@@ -222,11 +297,14 @@ static void apply_finished(struct reactor_msg *msg)
 	delta_destroy(apply->delta);
 	health_adopt(apply->snapshot);
 	apply->applied(apply->arg, 0, apply->error);
-	apply->barrier = NULL;
-	if (barrier)
+	if (barrier && apply_must_drain(apply)) {
+		apply->barrier = NULL;
 		barrier_start(barrier, apply_drained, apply);
-	else
+	} else if (barrier) {
+		apply_drained(apply, 0);
+	} else {
 		apply_free(apply);
+	}
 }
 
 static void apply_close_unused(struct reactor_msg *msg)
@@ -285,7 +363,7 @@ static void swap_here(struct reactor_msg *msg)
 	CHECK(local->snapshot == apply->old);
 	local->snapshot = apply->snapshot;
 	local->rules++;
-	if (apply->barrier)
+	if (apply->barrier && apply->has_scope)
 		barrier_mark(apply->barrier, local);
 	if (apply->old) {
 		/* Keep the old snapshot until the hosts are notified: the delta points into it. */
@@ -360,9 +438,15 @@ static void apply_guard_media(struct target *target, struct snapshot *snapshot)
 /* Prepares everything that `drained` needs. 0 or -ENOMEM. */
 static int apply_prepare_drain(struct apply *apply, const struct target_scope *scope)
 {
-	const struct barrier_scope touched = {.touches = scope_touches, .arg = apply};
+	const struct barrier_scope touched = {
+		.touches = scope ? scope_touches : taken_touches,
+		.arg = apply,
+	};
 
 	apply->barrier = barrier_create(apply->target, &touched);
+	if (!scope)
+		return apply->barrier ? 0 : -ENOMEM;
+	apply->has_scope = true;
 	apply->uuids = calloc(scope->uuid_count + 1, sizeof(*apply->uuids));
 	if (!apply->barrier || !apply->uuids)
 		return -ENOMEM;
@@ -390,7 +474,10 @@ void target_apply_and_drain(struct target *target, struct snapshot *taken_snapsh
 	taken_snapshot->inflight = cache_line_alloc(target->local_count * sizeof(struct inflight));
 	if (!apply || !taken_snapshot->inflight ||
 	    (drained && apply_prepare_drain(apply, scope) != 0) ||
-	    delta_prepare(target->snapshot, taken_snapshot, &apply->delta) != 0) {
+	    delta_prepare(target->snapshot, taken_snapshot, &apply->delta) != 0 ||
+	    apply_collect_taken(apply) != 0) {
+		if (apply)
+			delta_destroy(apply->delta);
 		apply_free(apply);
 		snapshot_destroy(taken_snapshot);
 		applied(arg, -ENOMEM, "out of memory");

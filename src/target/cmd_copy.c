@@ -5,7 +5,9 @@
  * the subsystem (descriptor format 2h): TP4130. Runs on the queue's reactor.
  *
  * Everything that can be judged is judged before the first block is written. Then the ranges are
- * copied in order, piece by piece: each piece is read into a buffer and written from there. The
+ * copied in order, piece by piece: each piece is read into a buffer and written from there. Before
+ * each read and each write, the rights to the destination and to all sources are judged again if
+ * they may have changed (target/reach.h). The
  * range descriptors are in the same buffer. A range that overlaps its own destination is copied
  * from its end where that is needed. A command that fails reports the first range that was not
  * copied. All ranges before that one are copied.
@@ -152,7 +154,7 @@ static void copy_fail(struct slot *slot, const struct copy_cmd *cmd, int res)
 {
 	struct copy_range range = copy_range_at(slot, cmd, slot->steps.index);
 	const struct ns *ns = copy_source_ns(slot, cmd, &range);
-	nvme_status status = status_from_errno(res, slot->io.kind);
+	nvme_status status = io_status(slot, res);
 
 	io_note_error(slot, slot->io.kind == MEDIA_READ ? ns : slot->ns, res, status);
 	copy_end(slot, cmd, status);
@@ -218,27 +220,6 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 	return true;
 }
 
-/*
- * Called before the first write. Checks the reservations of the sources again if they may have
- * changed while the first read waited. The reservation of the destination is checked when the
- * destination's blocks are granted.
- */
-static nvme_status copy_check_begin(struct slot *slot, const struct copy_cmd *cmd)
-{
-	nvme_status status = NVME_SC_SUCCESS;
-
-	if (slot->rules == slot->queue->local->rules)
-		return status;
-	for (uint32_t i = 0; i < cmd->range_count && nvme_status_is_ok(status); i++) {
-		struct copy_range range = copy_range_at(slot, cmd, i);
-		const struct ns *ns = copy_source_ns(slot, cmd, &range);
-
-		if (ns != slot->ns && copy_view(slot, ns))
-			status = reservation_check(slot, ns, NVME_IO_READ, copy_view(slot, ns));
-	}
-	return status;
-}
-
 static bool copy_next(struct slot *slot, int res)
 {
 	struct slot_steps *steps = &slot->steps;
@@ -251,16 +232,8 @@ static bool copy_next(struct slot *slot, int res)
 		return false;
 	}
 	range = copy_range_at(slot, &cmd, steps->index);
-	if (steps->step_blocks > 0 && slot->io.kind == MEDIA_READ) {
-		nvme_status status = steps->done_blocks + steps->at_block == 0
-					     ? copy_check_begin(slot, &cmd)
-					     : NVME_SC_SUCCESS;
-
-		if (nvme_status_is_ok(status))
-			return copy_write(slot, &cmd, &range);
-		copy_end(slot, &cmd, status);
-		return false;
-	}
+	if (steps->step_blocks > 0 && slot->io.kind == MEDIA_READ)
+		return copy_write(slot, &cmd, &range);
 	steps->at_block += steps->step_blocks;
 	steps->step_blocks = 0;
 	if (steps->at_block < range.block_count)

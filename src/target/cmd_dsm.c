@@ -20,7 +20,7 @@
 /* Heals the deallocated blocks, which now read as the medium defines, not as errors. */
 static void dsm_heal(struct slot *slot)
 {
-	bad_blocks_heal_for(slot, status_from_errno(slot->steps.res, MEDIA_DISCARD));
+	bad_blocks_heal_for(slot, io_status(slot, slot->steps.res));
 }
 
 static void dsm_on_flushed(struct media_io *io, int res)

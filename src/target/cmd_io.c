@@ -149,6 +149,11 @@ static const struct io_row io_rows[256] = {
 					 .needs_alone = true},
 };
 
+bool io_opcode_changes_data(uint8_t opcode)
+{
+	return io_rows[opcode].changes_data;
+}
+
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view)
 {
 	nvme_status status = reservation_check(slot, slot->ns, slot->sqe.opcode, view);

@@ -6,7 +6,7 @@
  *
  * Labels and write protection are part of the configuration. Set sends the change to the control
  * reactor (manage.h), which keeps the change. The command is answered when every reactor uses the
- * change.
+ * change and, for write protection, when no write that began before is left at the medium.
  *
  * Error recovery: the target reports an error of the medium at once, so there is no time to limit
  * (TLER 0). Blocks that were never written read as the medium returns them (no DULBE).
@@ -78,8 +78,8 @@ static struct manage_request *ns_feature_change_create(struct slot *slot, enum m
 	return request;
 }
 
-/* The change waits until no command uses the former snapshot. This command must leave its snapshot,
- * or the change would wait for its own command. */
+/* The command waits long for the control reactor, and must not keep the former snapshot in use
+ * meanwhile. */
 static void ns_feature_change_submit(struct slot *slot, struct manage_request *request)
 {
 	slot->ns = NULL;

@@ -15,6 +15,7 @@
 
 #include "target/io.h"
 #include "target/judge_again.h"
+#include "target/reach.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,11 +103,14 @@ static void fused_write_done(struct media_io *io, int res)
 static bool fused_judge(struct slot *first, bool is_same)
 {
 	struct slot *second = first->fused_with;
+	nvme_status status = slot_judge_piece(second);
 
 	if (!is_same)
 		fused_finish(first, nvme_status_dnr(NVME_SC_COMPARE_FAILED), NVME_SC_FUSED_FAIL);
 	else if (second->is_abort_requested)
 		fused_finish(first, NVME_SC_SUCCESS, NVME_SC_ABORT_REQUESTED);
+	else if (!nvme_status_is_ok(status))
+		fused_finish(first, NVME_SC_SUCCESS, status);
 	else
 		return true;
 	return false;
@@ -132,17 +136,24 @@ static void fused_read_done(struct media_io *io, int res)
 	io_submit(second, second->ns, MEDIA_WRITE, IO_IS_HELD, fused_write_done);
 }
 
-/* Checks both commands against the reservation and the bad-block marks in force now. Returns true
- * when one was refused: then both have ended. */
+static nvme_status slot_check_again(struct slot *slot)
+{
+	nvme_status status = slot_check_view(slot);
+
+	return nvme_status_is_ok(status) ? slot_judge_piece(slot) : status;
+}
+
+/* Checks both commands against the configuration, reservation and bad-block marks in force now.
+ * Returns true when one was refused: then both have ended. */
 static bool fused_end_outdated(struct slot *first)
 {
-	nvme_status status = slot_check_view(first);
+	nvme_status status = slot_check_again(first);
 
 	if (!nvme_status_is_ok(status)) {
 		fused_finish(first, status, NVME_SC_FUSED_FAIL);
 		return true;
 	}
-	status = slot_check_view(first->fused_with);
+	status = slot_check_again(first->fused_with);
 	if (!nvme_status_is_ok(status))
 		fused_finish(first, NVME_SC_FUSED_FAIL, status);
 	return !nvme_status_is_ok(status);

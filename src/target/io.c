@@ -18,8 +18,8 @@
 
 #include "base/log.h"
 #include "target/bad_blocks_command.h"
-#include "target/judge_again.h"
 #include "target/loss.h"
+#include "target/reach.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 {
 	struct ns_local *counters = &ns->locals[slot->queue->local->index];
 
-	if (res < 0 && res != -ECANCELED && res != IO_FENCED)
+	if (res < 0 && res != -ECANCELED && res != IO_REFUSED)
 		log_limited(LOG_LEVEL_ERROR, "target", "%s: %s of %llu bytes at %llu failed: %s",
 			    ns->media->spec, nvme_io_opcode_name(slot->sqe.opcode),
 			    (unsigned long long)slot->io.len_bytes,
@@ -43,10 +43,18 @@ void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_s
 		io_counter_add(&counters->space_errors, 1);
 }
 
+nvme_status io_status(const struct slot *slot, int res)
+{
+	/* A block device returns the same -errno for a reservation of its own. */
+	if (res == IO_REFUSED && !nvme_status_is_ok(slot->early_status))
+		return slot->early_status;
+	return status_from_errno(res, slot->io.kind);
+}
+
 /* Not inlined, so that the path of a success stays short. */
 static __attribute__((noinline)) void io_fail(struct slot *slot, int res)
 {
-	nvme_status status = status_from_errno(res, slot->io.kind);
+	nvme_status status = io_status(slot, res);
 
 	io_note_error(slot, slot->ns, res, status);
 	if (loss_is_news(slot->ns))
@@ -130,8 +138,8 @@ static void io_on_granted(struct range_hold *hold)
 
 	if (slot->is_abort_requested)
 		io_on_guarded_done(&slot->io, -ECANCELED);
-	else if (slot_is_fenced(slot))
-		io_on_guarded_done(&slot->io, IO_FENCED);
+	else if (!nvme_status_is_ok(slot_judge_piece(slot)))
+		io_on_guarded_done(&slot->io, IO_REFUSED);
 	else
 		io_begin(slot);
 }

@@ -12,9 +12,9 @@
 
 #include <errno.h>
 
-/* Result of an operation that was not submitted to the medium, because the reservation in force
- * excludes the command's host. */
-#define IO_FENCED (-EBADE)
+/* Result of an operation that was not submitted to the medium, because the command is no longer
+ * allowed (slot_judge_piece). slot->early_status has the reason. */
+#define IO_REFUSED (-EBADE)
 
 static inline void io_counter_add(atomic_ulong *counter, unsigned long add)
 {
@@ -121,6 +121,10 @@ static inline nvme_status io_check_path(const struct queue *queue, const struct 
  * blocks marked bad. A write to memory media that heals marks gets a buffer instead of its place in
  * the medium: slot->data is then empty. */
 nvme_status io_check_view(struct slot *slot, const struct ns_view *view);
+/* The status for the result of the last operation. */
+nvme_status io_status(const struct slot *slot, int res);
+/* Whether the command is refused on a write-protected namespace (cmd_io.c). */
+bool io_opcode_changes_data(uint8_t opcode);
 /* Logs and counts a failure of the operation slot->io on `ns`. */
 void io_note_error(const struct slot *slot, const struct ns *ns, int res, nvme_status status);
 /* Completes the command of slot->io by the result of the medium. Logs and counts errors. Usable as

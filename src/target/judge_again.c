@@ -8,6 +8,7 @@
 #include "ns/reservation.h"
 #include "target/fused.h"
 #include "target/io.h"
+#include "target/reach.h"
 #include "target/reservation_command.h"
 
 /* What a second judgement must not change: the transport already moves this data, into memory of
@@ -137,7 +138,8 @@ nvme_status slot_check_view(struct slot *slot)
 	return status;
 }
 
-bool slot_is_fenced(const struct slot *slot)
+/* True when the reservation has changed since the command was judged, and now excludes its host. */
+static bool slot_is_fenced(const struct slot *slot)
 {
 	return slot->rules != slot->queue->local->rules &&
 	       !nvme_status_is_ok(
@@ -179,8 +181,10 @@ bool slot_is_up_to_date(const struct slot *slot)
 nvme_status slot_displaced_status(const struct slot *slot)
 {
 	const struct ns *ns = queue_find_ns(slot->queue, le32_get(slot->sqe.nsid));
-	nvme_status status = ns ? io_check_path(slot->queue, ns) : NVME_SC_COMMAND_INTERRUPTED;
+	nvme_status status = slot_check_rights(slot);
 
+	if (nvme_status_is_ok(status) && ns)
+		status = io_check_path(slot->queue, ns);
 	return nvme_status_is_ok(status) ? NVME_SC_COMMAND_INTERRUPTED : status;
 }
 

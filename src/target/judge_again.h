@@ -27,8 +27,6 @@ nvme_status slot_judge_again(struct slot *slot);
 /* Judges a command by the view of its namespace alone (ns_live.h). For a command that keeps its
  * snapshot. */
 nvme_status slot_check_view(struct slot *slot);
-/* True when the reservation has changed since the command was judged, and now excludes its host. */
-bool slot_is_fenced(const struct slot *slot);
 /* True while the command waits for its host or for a buffer. */
 bool slot_is_waiting(const struct slot *slot);
 /* True while data of the host is received directly into memory media. */
@@ -52,7 +50,7 @@ void local_cut_off_fenced(struct local *local, const struct ns_local *locals);
 /* True when what the slot knows of its namespace still holds: the same medium, writable,
  * reachable. */
 bool slot_is_up_to_date(const struct slot *slot);
-/* The status of a command that a barrier has cancelled: why the command did not run. */
+/* The status of an executing command that a barrier has cancelled: why the command did not run. */
 nvme_status slot_displaced_status(const struct slot *slot);
 /*
  * Releases commands of this reactor from snapshots that are not in force, where possible: commands

@@ -3,11 +3,12 @@
  * Preempt and Abort: ends the commands of preempted hosts on one namespace, on every reactor, and
  * reports when they have ended. NVMe Base 2.1, section 8.1.22.7.
  *
- * Uses a barrier (target/barrier.h) that cancels at once. A command whose data goes into a buffer
- * first, and has not arrived yet, will not touch the medium any more: the barrier does not wait for
- * it. A command whose data goes directly into memory media is waited for, until the barrier closes
- * its queue. Reservation commands and Cancel are left alone: they do not touch the medium, and may
- * themselves wait for other commands to end.
+ * Uses a barrier (target/barrier.h) that cancels at once. A Copy from the namespace is such a
+ * command, too. A command whose data goes into a buffer first, and has not arrived yet, will not
+ * touch the medium any more: the barrier does not wait for it. A command whose data goes directly
+ * into memory media is waited for, until the barrier closes its queue. Reservation commands and
+ * Cancel are left alone: they do not touch the medium, and may themselves wait for other commands
+ * to end.
  *
  * Management commands of the preempted hosts (Format NVM, deletion, ...) are on the control
  * reactor, where this file runs too. Those that have not begun end at once; those that have begun
@@ -17,6 +18,7 @@
 #include "target/barrier.h"
 #include "target/local.h"
 #include "target/manage.h"
+#include "target/reach.h"
 #include "target/reservation_command.h"
 
 #include <stdlib.h>
@@ -42,12 +44,21 @@ static bool is_preempted_host(const struct abort_all *all, const struct uuid *ho
 	return notice && notice->type == NOTICE_REGISTRATION_PREEMPTED;
 }
 
+static bool is_the_ns(const struct ns *ns, const void *live)
+{
+	return ns_backing_live(ns->backing) == live;
+}
+
+/* A Copy that has not begun is judged when it begins: its ranges may name other namespaces. */
 static bool slot_is_victim(const struct slot *slot, const void *arg)
 {
 	const struct abort_all *all = arg;
+	bool is_reached =
+		slot->ns &&
+		(is_the_ns(slot->ns, all->live) ||
+		 (slot->state == SLOT_EXECUTING && slot_reaches(slot, is_the_ns, all->live)));
 
-	return slot->ns && slot->ns->locals == ns_live_locals(all->live) &&
-	       reservation_group_io(slot->sqe.opcode) != RESERVATION_GROUP_NONE &&
+	return is_reached && reservation_group_io(slot->sqe.opcode) != RESERVATION_GROUP_NONE &&
 	       is_preempted_host(all, &slot->queue->ctrl->host_id);
 }
 

@@ -462,7 +462,7 @@ nvme_status status_from_errno(int error, enum media_kind kind)
 		return NVME_SC_SUCCESS;
 	case ECANCELED:
 		return NVME_SC_ABORT_REQUESTED;
-	case -IO_FENCED:
+	case EBADE:
 		return nvme_status_dnr(NVME_SC_RESERVATION_CONFLICT);
 	case ENOSPC:
 	case EDQUOT:

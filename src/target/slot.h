@@ -123,10 +123,12 @@ struct slot {
 	uint64_t loss;           /* Flush: media_loss when the command began */
 	struct nvme_sqe sqe;
 	struct sgl sgl;
-	uint32_t capsule_bytes;   /* data that came in the capsule */
-	uint32_t data_bytes;      /* data that the command moves */
-	uint32_t extra_bytes;     /* room behind the data for execute (Compare) */
-	nvme_status early_status; /* why slot_prepare refused the command */
+	uint32_t capsule_bytes; /* data that came in the capsule */
+	uint32_t data_bytes;    /* data that the command moves */
+	uint32_t extra_bytes;   /* room behind the data for execute (Compare) */
+	/* Why the command was refused: by slot_prepare, by a second judgement before it began, or
+	 * before one of its pieces (target/reach.h). */
+	nvme_status early_status;
 	void (*execute)(struct slot *slot);
 
 	struct buf buf;  /* from the reactor's pool, or the queue's reserve; or empty */

@@ -8,6 +8,8 @@
  */
 #include "target/steps.h"
 
+#include "target/reach.h"
+
 #include <errno.h>
 
 /* On memory media, this many steps take about a quarter of a millisecond. */
@@ -28,6 +30,9 @@ static void steps_run(struct slot *slot)
 	for (unsigned i = 0; i < STEPS_PER_TURN; i++) {
 		if (slot->steps.res == 0 && slot->is_abort_requested)
 			slot->steps.res = -ECANCELED;
+		/* Changes may have been answered since the previous step. */
+		if (slot->steps.res == 0 && !nvme_status_is_ok(slot_judge_piece(slot)))
+			slot->steps.res = IO_REFUSED;
 		slot->is_in_submit = true;
 		if (!slot->steps.next(slot, slot->steps.res))
 			return;

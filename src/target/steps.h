@@ -7,7 +7,8 @@
  * at first). next either submits an operation with steps_io_done as its callback and returns true,
  * or ends the command and returns false. Media that complete at once do not hold the reactor: after
  * some steps the rest waits for the next turn. An Abort takes effect between two steps: next is
- * then called with -ECANCELED, unless the step itself has failed.
+ * then called with -ECANCELED, unless the step itself has failed. A command that is no longer
+ * allowed ends in the same way, with IO_REFUSED (target/reach.h).
  */
 #ifndef WEFT_TARGET_STEPS_H
 #define WEFT_TARGET_STEPS_H

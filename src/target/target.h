@@ -434,6 +434,10 @@ struct target_scope {
  * `applied`, and not at all when `applied` got an error. For changes in two steps, such as ANA
  * transitions and Format NVM. res of `drained`: 0, or -ETIMEDOUT when a medium does not complete
  * such a command (target/barrier.h). The scope is copied.
+ *
+ * scope NULL: the change concerns the commands from which the change takes the right to what they
+ * do: their namespace was hidden from their host or write protected, or their host may no longer
+ * connect.
  */
 void target_apply_and_drain(struct target *target, struct snapshot *taken_snapshot,
 			    const struct target_scope *scope,
