@@ -93,7 +93,12 @@ bool io_hold(struct slot *slot, const struct ns *ns);
  * first.
  */
 bool io_hold_gate(struct slot *slot, const struct ns *ns);
-/* True while the command waits for its range, for the gate or for its medium. */
+/* True when the command may work now. False: turn_wait.go is called later (target/turn.h), and
+ * slot->cancel ends the wait. */
+bool io_take_turn(struct slot *slot, void (*go)(struct turn_wait *wait));
+/* For turn_wait.go: 0, -ECANCELED, or IO_FENCED when a reservation now excludes the host. */
+int io_end_wait(struct slot *slot);
+/* True while the command waits for its range, for the gate, for a later turn or for its medium. */
 bool io_is_under_way(const struct slot *slot);
 /*
  * The number of blocks that are written atomically (NAWUN). Memory media are guarded block by

@@ -17,6 +17,7 @@
 #include "target/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
+#include "target/turn.h"
 #include "wire/io_cmd.h"
 #include "wire/nvme.h"
 #include "wire/sgl.h"
@@ -100,6 +101,7 @@ struct slot {
 	struct media_io io;
 	void (*io_done)(struct media_io *io, int res); /* called after the hold is dropped */
 	struct range_hold hold;                        /* for media that are not memory */
+	struct turn_wait turn_wait;                    /* for a later turn: target/turn.h */
 	struct slot *fused_with;                       /* the partner: target/fused.h */
 	nvme_status fused_status;                      /* why the command may not run */
 	struct slot_steps steps;
