@@ -157,6 +157,7 @@ struct media {
 	bool can_discard;
 	bool reads_zero_after_discard;
 	bool knows_extents;        /* MEDIA_EXTENTS is supported */
+	bool works_in_submit;      /* submit itself copies or sets memory: it takes CPU time */
 	uint32_t optimal_io_bytes; /* 0: unknown; also for the next two fields */
 	uint32_t write_granularity_bytes;
 	uint32_t discard_granularity_bytes;

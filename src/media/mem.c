@@ -307,6 +307,7 @@ static int mem_create(const struct media_spec *spec, struct mem_backing *backing
 	mem->media.can_discard = true;
 	mem->media.reads_zero_after_discard = true;
 	mem->media.knows_extents = true;
+	mem->media.works_in_submit = true;
 	mem->media.is_thin = !backing->is_huge;
 	mem->can_release = !backing->is_huge;
 	mem->base = backing->base;

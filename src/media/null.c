@@ -56,6 +56,7 @@ int media_null_open(const struct media_spec *spec, struct media **ret_media,
 	media->buffer_align_bytes = 1;
 	media->can_discard = true;
 	media->reads_zero_after_discard = true;
+	media->works_in_submit = true;
 	*ret_media = media;
 	return 0;
 }

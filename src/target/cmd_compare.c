@@ -24,6 +24,35 @@ static void compare_read_done(struct media_io *io, int res)
 			       memcmp(slot->data.addr, slot->iov.iov_base, slot->data_bytes) == 0);
 }
 
+/* Compares with the memory of the medium. */
+static void compare_mapped(struct slot *slot)
+{
+	const struct ns *ns = slot->ns;
+	struct turn *turn = &slot->queue->local->turn;
+	struct turn_host *host = slot->queue->turn_host;
+	uint64_t cost_ns = turn_copy_ns(slot->data_bytes), began_ns;
+	bool is_same;
+
+	turn_charge(turn, host, cost_ns);
+	began_ns = turn_measure_begin(turn, host);
+	is_same = block_guard_is_equal(ns->media->guard,
+				       ns->mapped + (slot->io_cmd.first_block << ns->block_shift),
+				       slot->data.addr, slot->data_bytes);
+	turn_measure_end(turn, began_ns, cost_ns);
+	compare_finish(slot, is_same);
+}
+
+static void compare_on_turn(struct turn_wait *wait)
+{
+	struct slot *slot = container_of(wait, struct slot, turn_wait);
+	int res = io_end_wait(slot);
+
+	if (res == 0)
+		compare_mapped(slot);
+	else
+		io_done(&slot->io, res);
+}
+
 static void compare_execute(struct slot *slot)
 {
 	const struct ns *ns = slot->ns;
@@ -31,10 +60,8 @@ static void compare_execute(struct slot *slot)
 	io_counter_add(&io_counters(slot)->read_commands, 1);
 	io_counter_add(&io_counters(slot)->bytes_read, slot->data_bytes);
 	if (ns->mapped) {
-		compare_finish(slot, block_guard_is_equal(ns->media->guard,
-							  ns->mapped + (slot->io_cmd.first_block
-									<< ns->block_shift),
-							  slot->data.addr, slot->data_bytes));
+		if (io_take_turn(slot, compare_on_turn))
+			compare_mapped(slot);
 		return;
 	}
 	slot->iov = (struct iovec){.iov_base = slot->buf.addr + slot->data_bytes,

@@ -128,6 +128,8 @@ void connect_finish(struct slot *slot, struct ctrl *ctrl, const struct connect_r
 	queue->ctrl = ctrl;
 	/* Without memory for a share, the queue stays among the strangers. */
 	queue->share = connect_share(queue->local, ctrl);
+	if (queue->share)
+		queue->turn_host = &queue->share->turn;
 	if (queue->state == QUEUE_CONNECTING) {
 		queue->state = QUEUE_LIVE;
 		reactor_timer_cancel(deadline);

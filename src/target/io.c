@@ -87,6 +87,12 @@ void io_cancel_medium(struct slot *slot)
 		slot->io.media->ops->cancel(&slot->io);
 }
 
+void io_cancel_turn(struct slot *slot)
+{
+	turn_leave(&slot->turn_wait);
+	slot->turn_wait.go(&slot->turn_wait);
+}
+
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 {
 	const struct target *target = slot->queue->local->target;
@@ -104,24 +110,107 @@ bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 	return false;
 }
 
+bool io_take_turn(struct slot *slot, void (*go)(struct turn_wait *wait))
+{
+	struct queue *queue = slot->queue;
+	struct turn *turn = &queue->local->turn;
+
+	if (turn_may(turn, queue->turn_host))
+		return true;
+	slot->turn_wait.go = go;
+	slot->wait = SLOT_WAIT_BUDGET;
+	turn_wait(turn, queue->turn_host, &queue->turn_queue, &slot->turn_wait);
+	return false;
+}
+
+int io_end_wait(struct slot *slot)
+{
+	slot->wait = SLOT_WAIT_NONE;
+	if (slot->is_abort_requested)
+		return -ECANCELED;
+	return nvme_status_is_ok(slot_judge_piece(slot)) ? 0 : IO_REFUSED;
+}
+
 /*
- * Every operation of a command on a medium starts here, at once or when the hold is granted.
+ * Every operation of a command on a medium starts here, unless the medium's own work must wait for
+ * a later turn.
  *
  * The target may have stood still while the command waited for its hold or between two steps. The
  * host may then have sent the command on another path, so KATO is checked first. The target may
  * also stand still after this check, before the kernel has the operation. The medium therefore gets
  * a deadline for starting the operation.
  */
-static inline void io_begin(struct slot *slot)
+static inline void io_execute(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
-	slot->wait = SLOT_WAIT_MEDIUM;
-	slot->io.deadline_ns = ctrl_deadline_ns(queue->ctrl);
 	if (ctrl_is_in_time(queue->ctrl, reactor_now_ns(queue->reactor)))
 		media_submit(&slot->io);
 	else
 		slot->io.done(&slot->io, -ECANCELED);
+}
+
+_Static_assert(MEDIA_READ < MEDIA_WRITE && MEDIA_WRITE < MEDIA_FLUSH, "used as a range");
+
+static inline void io_start(struct slot *slot)
+{
+	slot->wait = SLOT_WAIT_MEDIUM;
+	slot->io.deadline_ns = ctrl_deadline_ns(slot->queue->ctrl);
+	io_execute(slot);
+}
+
+static inline bool io_has_credit(const struct media_io *io)
+{
+	return io->kind <= MEDIA_WRITE;
+}
+
+/* Starts an operation that the medium executes inside submit, and charges it. */
+static void io_work(struct slot *slot)
+{
+	const struct media_io *io = &slot->io;
+	struct turn *turn = &slot->queue->local->turn;
+	struct turn_host *host = slot->queue->turn_host;
+	uint64_t began_ns, cost_ns = turn_copy_ns(io->len_bytes);
+
+	if (io_has_credit(io) && io->len_bytes <= TURN_CREDIT_BYTES) {
+		turn_charge_credit(turn, host, io->len_bytes);
+		io_start(slot);
+		return;
+	}
+	if (io->kind == MEDIA_DISCARD || io->may_discard)
+		cost_ns = turn_release_ns(io->len_bytes);
+	turn_charge(turn, host, cost_ns);
+	began_ns = turn_measure_begin(turn, host);
+	io_start(slot); /* the slot, and its queue, may be gone afterwards */
+	turn_measure_end(turn, began_ns, cost_ns);
+}
+
+static void io_on_turn(struct turn_wait *wait)
+{
+	struct slot *slot = container_of(wait, struct slot, turn_wait);
+	int res = io_end_wait(slot);
+
+	if (res == 0)
+		io_work(slot);
+	else
+		slot->io.done(&slot->io, res);
+}
+
+static __attribute__((noinline)) void io_begin_work(struct slot *slot)
+{
+	if (io_take_turn(slot, io_on_turn))
+		io_work(slot);
+}
+
+static inline void io_begin(struct slot *slot)
+{
+	const struct media_io *io = &slot->io;
+
+	if (io->media->works_in_submit &&
+	    !(io_has_credit(io) && turn_take_credit(slot->queue->turn_host, io->len_bytes)))
+		io_begin_work(slot);
+	else
+		io_start(slot);
 }
 
 static void io_on_guarded_done(struct media_io *io, int res)
@@ -174,7 +263,15 @@ void io_submit(struct slot *slot, const struct ns *ns, enum media_kind kind, uns
 	slot->io.iov = &slot->iov;
 	slot->io.iov_count = 1;
 	slot->io.done = done;
-	if (!ns->mapped && kind != MEDIA_FLUSH && !(flags & IO_IS_HELD)) {
+	if (ns->mapped) { /* guards its own memory, cannot be cancelled, has no deadline */
+		if (kind <= MEDIA_WRITE &&
+		    turn_take_credit(slot->queue->turn_host, slot->io.len_bytes))
+			io_execute(slot);
+		else
+			io_begin_work(slot);
+		return;
+	}
+	if (kind != MEDIA_FLUSH && !(flags & IO_IS_HELD)) {
 		bool is_large =
 			kind == MEDIA_DISCARD && slot->io.len_bytes > IO_HELD_DISCARD_MAX_BYTES;
 

@@ -92,7 +92,13 @@ enum io_hold_kind {
  * when the hold is taken. Returns false when the slot must wait: `granted` is called later, and
  * slot_cancel ends the wait. Only for callers that submit with IO_IS_HELD. */
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind);
+/* True when the command may work now. False: turn_wait.go is called later (target/turn.h), and
+ * slot_cancel ends the wait. */
+bool io_take_turn(struct slot *slot, void (*go)(struct turn_wait *wait));
+/* For turn_wait.go: 0, -ECANCELED, or IO_REFUSED when the command is no longer allowed. */
+int io_end_wait(struct slot *slot);
 /* For slot_wait.c. */
+void io_cancel_turn(struct slot *slot);
 void io_cancel_hold(struct slot *slot);
 void io_cancel_medium(struct slot *slot);
 void flush_all_cancel(struct slot *slot); /* cmd_flush.c */

@@ -18,6 +18,7 @@
 #include "target/queue.h"
 #include "target/range_guard.h"
 #include "target/target.h"
+#include "target/turn.h"
 
 /* Begins a cache line, so that reactors do not write to each other's lines. */
 struct local {
@@ -31,6 +32,8 @@ struct local {
 	struct buf_pool *buffers;
 	struct buf_share strangers; /* share of `buffers` for connections before their Connect */
 	struct list shares;         /* struct local_share, grouped by subsystem */
+	struct turn turn;
+	struct turn_host turn_strangers; /* queues without a share */
 	struct list queues;
 	struct list ctrls; /* controllers whose admin queue is on this reactor */
 	atomic_uint queue_count;

@@ -100,6 +100,7 @@ struct local_share *local_share_get(struct local *local, const char *subsystem_n
 		text_copy(share->subsystem_nqn, sizeof(share->subsystem_nqn), subsystem_nqn);
 		text_copy(share->host_nqn, sizeof(share->host_nqn), host_nqn);
 		buf_pool_join(local->buffers, &share->buffers);
+		turn_host_init(&share->turn);
 		share_limit(share);
 		list_push_back(place_of_subsystem(local, subsystem_nqn), &share->node);
 		shares_split(local);
@@ -113,6 +114,7 @@ void local_share_put(struct local *local, struct local_share *share)
 	if (!share || --share->queue_count > 0)
 		return;
 	list_remove(&share->node);
+	turn_host_end(&local->turn, &share->turn);
 	buf_pool_leave(local->buffers, &share->buffers);
 	free(share);
 	shares_split(local);

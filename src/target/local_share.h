@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The share of a host, in a subsystem, of the data buffers of one reactor (reactor/buf_pool.h).
- * Owned by that reactor.
+ * The share of a host, in a subsystem, of the data buffers of one reactor (reactor/buf_pool.h), and
+ * of the reactor's time (turn.h). Owned by that reactor.
  *
  * The guaranteed minimum is split evenly among the subsystems that have hosts on this reactor, and
  * then among the hosts of each subsystem. Neither a host with many queues nor a subsystem with many
@@ -13,12 +13,14 @@
 #define WEFT_TARGET_LOCAL_SHARE_H
 
 #include "reactor/buf_pool.h"
+#include "target/turn.h"
 #include "wire/nvme.h"
 
 struct local;
 
 struct local_share {
 	struct buf_share buffers;
+	struct turn_host turn; /* the host's part of the budget of a turn */
 	char subsystem_nqn[NVME_NQN_BYTES];
 	char host_nqn[NVME_NQN_BYTES];
 	unsigned queue_count;

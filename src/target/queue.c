@@ -40,6 +40,8 @@ int queue_init(struct queue *queue, struct local *local, const struct transport_
 	queue->port_id = port_id;
 	queue->slot_count = 1;
 	queue->buf_share = &local->strangers;
+	queue->turn_host = &local->turn_strangers;
+	turn_queue_init(&queue->turn_queue);
 	list_init(&queue->free);
 	list_init(&queue->busy);
 	list_init(&queue->node);

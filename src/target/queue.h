@@ -64,6 +64,8 @@ struct queue {
 	 * `share`'s. */
 	struct buf_share *buf_share;
 	struct local_share *share;
+	struct turn_host *turn_host;  /* of the same share: target/turn.h */
+	struct turn_queue turn_queue; /* commands that wait for a later turn */
 
 	/*
 	 * Room for one capsule when the reactor's pool is empty. A capsule that waits for a buffer

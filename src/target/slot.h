@@ -18,6 +18,7 @@
 #include "target/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
+#include "target/turn.h"
 #include "wire/io_cmd.h"
 #include "wire/nvme.h"
 #include "wire/sgl.h"
@@ -65,6 +66,7 @@ enum slot_wait {
 	/* Its next turn on its own reactor: target/steps.h. No cancel: steps_run looks at
 	 * is_abort_requested. Bound: one turn. */
 	SLOT_WAIT_TURN,
+	SLOT_WAIT_BUDGET,  /* a turn in which its host may work: io_take_turn */
 	SLOT_WAIT_CONTROL, /* its turn on the control reactor, and its answer: control_work.h */
 	SLOT_WAIT_MANAGE,  /* a change of the configuration: target/manage.h */
 	SLOT_WAIT_EVENT,   /* an event of the controller: cmd_async_event.c */
@@ -146,6 +148,7 @@ struct slot {
 	struct media_io io;
 	void (*io_done)(struct media_io *io, int res); /* called after the hold is dropped */
 	struct range_hold hold;                        /* for media that are not memory */
+	struct turn_wait turn_wait;                    /* for a later turn: target/turn.h */
 	struct slot *fused_with;                       /* the partner: target/fused.h */
 	nvme_status fused_status;                      /* why the command may not run */
 	struct slot_steps steps;

@@ -22,6 +22,7 @@ static const struct {
 } waits[SLOT_WAITS] = {
 	[SLOT_WAIT_BUFFER] = {.cancel = slot_cancel_buffer},
 	[SLOT_WAIT_HOLD] = {.cancel = io_cancel_hold},
+	[SLOT_WAIT_BUDGET] = {.cancel = io_cancel_turn},
 	[SLOT_WAIT_MEDIUM] = {.cancel = io_cancel_medium},
 	[SLOT_WAIT_MEDIA] = {.cancel = flush_all_cancel},
 	[SLOT_WAIT_PARTNER] = {.cancel = fused_cancel_ready, .ends_on_closing = true},

@@ -36,6 +36,8 @@ static int local_init(struct local *local, struct target *target, unsigned index
 	list_init(&local->barriers);
 	list_init(&local->swap_queues);
 	list_init(&local->swap_ctrls);
+	turn_init(&local->turn, local->reactor);
+	turn_host_init(&local->turn_strangers);
 	res = buf_pool_create(has_counts ? config->buf_counts : default_counts, &local->buffers);
 	if (res == 0)
 		buf_pool_join(local->buffers, &local->strangers);
@@ -107,6 +109,7 @@ void target_destroy(struct target *target)
 {
 	for (unsigned i = 0; i < target->local_count; i++) {
 		CHECK(list_empty(&target->locals[i].queues));
+		turn_stop(&target->locals[i].turn);
 		buf_pool_destroy(target->locals[i].buffers);
 	}
 	applies_stop(target);

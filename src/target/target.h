@@ -27,7 +27,7 @@
 
 #define TARGET_DEFAULT_NQN            "nqn.2026-11.io.weft:default"
 #define TARGET_PORTS_MAX              64
-#define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20)  /* setting memory takes at most 1 ms */
+#define TARGET_WRITE_ZEROES_MAX_BYTES (4u << 20)  /* WZSL */
 #define TARGET_VERIFY_MAX_BYTES       (16u << 20) /* VSL */
 #define TARGET_COPY_RANGES_MAX        128         /* MSRC + 1 */
 #define TARGET_COPY_RANGE_BLOCKS_MAX  8192        /* MSSRL */

@@ -8,11 +8,14 @@
 
 #include "target/slot.h"
 
-/* True while an executing command waits for its range, for the gate or for its medium. */
+/* True while an executing command waits for its range, for the gate, for a later turn or for its
+ * medium.
+ */
 static inline bool slot_is_under_way(const struct slot *slot)
 {
 	return slot->state == SLOT_EXECUTING &&
-	       (slot->wait == SLOT_WAIT_HOLD || slot->wait == SLOT_WAIT_MEDIUM);
+	       (slot->wait == SLOT_WAIT_HOLD || slot->wait == SLOT_WAIT_BUDGET ||
+		slot->wait == SLOT_WAIT_MEDIUM);
 }
 
 #endif
