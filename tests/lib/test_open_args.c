@@ -169,7 +169,7 @@ static void empty_log_is_as_before(void)
 	EXPECT_STR("the discovery service offers this host no subsystem over TCP", error.text);
 	begin();
 	drop(take(NQN, -ENOENT));
-	EXPECT(strstr(error.text, "knows no path to " NQN) != NULL);
+	EXPECT(strstr(error.text, "has no path to " NQN) != NULL);
 	EXPECT_EQ(0, logged_lines);
 }
 
