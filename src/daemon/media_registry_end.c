@@ -396,7 +396,29 @@ void registry_note_losses(struct media_registry *registry)
 	}
 }
 
-/* After media_undo: the path leads to no empty file any more. */
+void media_registry_note_in_force(struct media_registry *registry)
+{
+	registry->was_in_force = true;
+}
+
+/* Hosts may have flushed data to a file that was created or grown, and the answer to them stands,
+ * although the change is taken back. */
+static void backing_undo(const struct media_registry *registry, const struct backing_entry *entry,
+			 struct ns_backing *backing)
+{
+	const char *path = registry_key_path(entry->key);
+
+	if (!registry->was_in_force)
+		media_undo(ns_backing_media(backing));
+	else if (path)
+		log_warn("control",
+			 "%s keeps its size and data, although the change that opened it was "
+			 "undone: hosts may have written to it",
+			 path);
+}
+
+/* After backing_undo: the record is again that of the former file. A file that was not undone is
+ * another file than that, and is refused by the next start until the operator decides. */
 static void entry_take_back(struct media_registry *registry, struct backing_entry *entry)
 {
 	struct media_record record;
@@ -415,7 +437,7 @@ void media_registry_rollback(struct media_registry *registry)
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		if (entry->next) {
-			media_undo(ns_backing_media(entry->next));
+			backing_undo(registry, entry, entry->next);
 			backing_note_loss(registry, entry->next);
 			registry_put_backing(entry->next);
 			entry->next = NULL;
@@ -423,7 +445,7 @@ void media_registry_rollback(struct media_registry *registry)
 		if (entry->is_given_up)
 			entry_take_back(registry, entry);
 		if (entry->entry.is_new) {
-			media_undo(ns_backing_media(entry->backing));
+			backing_undo(registry, entry, entry->backing);
 			backing_note_loss(registry, entry->backing);
 			registry_release_backing(registry, entry);
 		}

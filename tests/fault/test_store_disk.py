@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 
 import store_world
 from store_world import World, poll
@@ -197,6 +198,51 @@ def full_for_real(t):
         world.remove()
 
 
+def undone_keeps_data(t):
+    """
+    A change is in force before it is saved, here for as long as the flush of a namespace that leaves. Hosts write and
+    flush to what it has grown and made. The disk is full: the change is undone, and the data must not go with it.
+    """
+    world = World()
+    path = {name: os.path.join(world.folder, name) for name in ('one', 'two', 'three')}
+    spec = 'file:%s,size=%s,block=4096'
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', spec % (path['one'], '8M'),
+                  '--ns', 'fault:delay:op=flush:ms=4000@' + spec % (path['two'], '8M')]
+    grown, new = b'G' * 4096, b'N' * 4096
+    try:
+        world.start()
+        document = world.document()
+        spaces = document['subsystems'][0]['namespaces']
+        spaces[0]['media'] = spec % (path['one'], '16M')
+        spaces[1] = {'nsid': 3, 'media': spec % (path['three'], '8M')}
+        answers = []
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            queue.put(2, 0, bytes(4096), 4096)
+            open(world.full_path, 'w').close()
+            change = threading.Thread(target=lambda: answers.append(world.call('PUT', '/v1/config', document)))
+            change.start()
+            in_force = poll(lambda: queue.read(1, 3000, 1, 4096).status == nvmetcp.OK and
+                            queue.read(3, 7, 1, 4096).status == nvmetcp.OK, 60)
+            t.ok(in_force and not answers, 'hosts use the change before it is saved', why=answers)
+            done = [queue.put(1, 3000, grown, 4096).status, queue.do(nvmetcp.FLUSH, 1).status,
+                    queue.put(3, 7, new, 4096).status, queue.do(nvmetcp.FLUSH, 3).status]
+            t.eq(done, [nvmetcp.OK] * 4, 'writes and flushes beyond the former size and in the new namespace succeed')
+            change.join()
+            t.ok(answers[0][0] >= 400, 'the change is refused, because it cannot be saved', why=answers)
+            t.ok(world.says('three keeps its size and data'), 'the log names the files that stay')
+        os.unlink(world.full_path)
+        status, answer = world.call('PUT', '/v1/config', document)
+        t.ok(status // 100 == 2, 'the same change succeeds once there is room', why=str(answer))
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            t.eq([bytes(queue.read(1, 3000, 1, 4096).data), bytes(queue.read(3, 7, 1, 4096).data)], [grown, new],
+                 'with what was flushed')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
 def locked(t):
     world = World()
     try:
@@ -291,7 +337,7 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, full_for_real, locked, damaged, read_only):
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())
