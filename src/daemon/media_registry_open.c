@@ -298,6 +298,22 @@ static int backing_reopen(struct media_registry *registry, struct backing_entry 
 	return medium_retry(&registry->openings, wish, before, is_recreated, ret_media, ret_error);
 }
 
+/* A Format of the namespace that has the store would erase the data of the next one. */
+static int format_check(const struct media_registry *registry, const struct ns_backing *present,
+			const struct ns_live *wanted, struct media_error *ret_error)
+{
+	const struct uuid *uuid = ns_live_uuid(ns_backing_live(present));
+	char text[UUID_TEXT_BYTES];
+
+	if (ns_backing_live(present) == wanted || !media_registry_is_formatting(registry, uuid))
+		return 0;
+	snprintf(ret_error->text, sizeof(ret_error->text),
+		 "a Format of namespace %s, which has this medium now, is in progress; try again "
+		 "when it has ended",
+		 uuid_format(uuid, text));
+	return -EBUSY;
+}
+
 /* Finds the entry's backing that is as wished. If none is, opens one beside the present one. */
 static int backing_choose(struct media_registry *registry, struct backing_entry *entry,
 			  const struct media_wish *wish, struct ns_live *live,
@@ -328,8 +344,11 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 			 "another change of this medium is in progress; try again");
 		return -EBUSY;
 	}
-	res = backing_reopen(registry, entry, wish, &media, ret_error);
+	res = format_check(registry, entry->backing, live, ret_error);
+	if (res == 0)
+		res = backing_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
+		media->guard_key = ns_backing_media(entry->backing)->guard_key;
 		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
 				     ret_error);

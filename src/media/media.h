@@ -148,6 +148,9 @@ struct media {
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	struct media_count *count;             /* set by media_count_add; NULL: not counted */
+	/* Names the bytes to guards of ranges: another one for each opening, except that a medium
+	 * that is opened beside another over the same store gets the key of that medium. */
+	uint64_t guard_key;
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */

@@ -96,9 +96,9 @@ void io_cancel_turn(struct slot *slot)
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 {
 	const struct target *target = slot->queue->local->target;
-	/* Identifies the namespace to the guards. The number stays the same when the medium is
-	 * reopened. */
-	uint64_t medium = ((uintptr_t)ns->locals / CACHE_LINE_BYTES * 0x9e3779b97f4a7c15u) >> 32;
+	/* By the store, not by the namespace: commands of a namespace that had the file before
+	 * exclude those of the namespace that has it now. */
+	uint64_t medium = (ns->media->guard_key * 0x9e3779b97f4a7c15u) >> 32;
 
 	if (kind == IO_HOLD_GATE
 		    ? range_hold_take(&slot->hold, target->gate_guard, medium, 0, 1)
