@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+A file passes from one namespace to another in one change while the medium still has a command of the former one.
+Commands of both namespaces exclude each other by block, and a Format in progress keeps the file.
+"""
+
+import os
+import tempfile
+
+import nvmetcp as n
+import restapi
+import target
+from tap import Tap
+
+KEEPER, FORMER, NEXT = 1, 2, 3
+FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
+BLOCK = 512
+HELD_MS = 3000  # a write that the medium cannot give back
+ERASE_MS = 4000
+SPEC = 'ADR 0018'
+
+
+def api_of(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def hand_over(tgt, media):
+    """One change: FORMER leaves, and NEXT gets its file."""
+    api = api_of(tgt)
+    document = api.get('/v1/config').json
+    spaces = document['subsystems'][0]['namespaces']
+    document['subsystems'][0]['namespaces'] = [ns for ns in spaces if ns['nsid'] == KEEPER] + [target.namespace(NEXT, media)]
+    return api.put('/v1/config', document)
+
+
+def set_former(t, tgt, media):
+    """NEXT leaves, and FORMER gets the file."""
+    api = api_of(tgt)
+    document = api.get('/v1/config').json
+    spaces = document['subsystems'][0]['namespaces']
+    document['subsystems'][0]['namespaces'] = [ns for ns in spaces if ns['nsid'] == KEEPER] + [target.namespace(FORMER, media)]
+    t.eq(api.put('/v1/config', document).status, 200, 'a namespace')
+
+
+def write_held(t, tgt, plain):
+    """The former namespace's write is with the medium when the file changes hands."""
+    set_former(t, tgt, 'fault:stuck:op=write:count=1:ms=%d@%s' % (HELD_MS, plain))
+    with tgt.host() as host:
+        conn, other = host.queue(), host.queue(2)
+        target.know(host, conn, FORMER)
+        held = conn.rw(n.WRITE, FORMER, 8, 1, BLOCK, b'\x11' * BLOCK)
+        conn.do(n.FLUSH, KEEPER)  # answered: the medium has the write
+        answer = hand_over(tgt, plain)
+        t.ok(answer.status == 200, 'the file passes to another namespace', SPEC, answer.json)
+        t.ok(not held.is_done and not conn.is_readable(0), 'while the medium has a write of the former one', SPEC)
+        target.know(host, other, NEXT)
+        t.status(other.put(NEXT, 8, b'\x22' * BLOCK), n.OK, 'a write of the next one to the same block', SPEC)
+        conn.wait(held, HELD_MS / 1000 + n.TIMEOUT_S)
+        t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x22' * BLOCK, 'is not overwritten by the late one', SPEC)
+
+
+def erase_held(t, tgt, plain):
+    """The former namespace's Format erases the medium when the file is to change hands."""
+    set_former(t, tgt, 'fault:delay:op=zero:count=1:ms=%d@%s' % (ERASE_MS, plain))
+    with tgt.host() as host:
+        conn, other = host.queue(), host.queue(2)
+        target.know(host, conn, FORMER)
+        erase = host.admin.submit(FORMAT, nsid=FORMER, cdw10=1 << 9)
+        t.ok(target.poll(lambda: conn.read(FORMER, 0, 1).status == FORMAT_IN_PROGRESS), 'a Format is in progress', SPEC)
+        answer = hand_over(tgt, plain)
+        t.ok(answer.status >= 400 and 'a Format of namespace' in str(answer.json) and 'try again' in str(answer.json),
+             'the file cannot pass to another namespace', SPEC, answer.json)
+        t.status(host.admin.wait(erase, ERASE_MS / 1000 + n.TIMEOUT_S), n.OK, 'the Format ends', SPEC)
+        answer = hand_over(tgt, plain)
+        t.ok(answer.status == 200, 'then the file passes', SPEC, answer.json)
+        target.know(host, other, NEXT)
+        t.status(other.put(NEXT, 8, b'\x33' * BLOCK), n.OK, 'a write of the next namespace', SPEC)
+        t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x33' * BLOCK, 'stays', SPEC)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix='weft-handed-over-') as folder:
+        def run(t, tgt):
+            for part in (write_held, erase_held):
+                with t.guard(part.__name__):
+                    part(t, tgt, 'file:%s,size=8M,block=%d' % (os.path.join(folder, part.__name__), BLOCK))
+        target.run(Tap(), run, namespaces=[target.namespace(KEEPER, 'mem:1M,block=512')], rights=target.ALL_RIGHTS)
+
+
+main()
