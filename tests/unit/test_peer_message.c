@@ -245,13 +245,14 @@ static int path_dial(const char *path)
 	struct peer_addr addr = {{0}};
 	struct unix_name name;
 	struct net_addr net;
-	int listener, folder, res;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener, folder, fd;
+	int res = unix_socket_listen(path, 1, &listener, &name);
 
+	if (res < 0)
+		return res;
 	text_copy(addr.path, sizeof(addr.path), path);
-	res = unix_socket_listen(path, 1, &listener, &name);
-	if (res == 0)
-		res = peer_addr_to_net(&addr, &net, &folder);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	res = peer_addr_to_net(&addr, &net, &folder);
 	if (res == 0 && connect(fd, (struct sockaddr *)&net.storage, net.len_bytes) != 0)
 		res = -errno;
 	if (folder >= 0)
