@@ -455,6 +455,7 @@ static bool io_try_again(struct mpath_io *io, struct path *path)
 
 	if (row == NULL || (io_rule(io) == RESEND_NEVER && !io_has_not_run(io, row)))
 		return false;
+	io->may_have_run |= !io_has_not_run(io, row);
 	if (row->verdict == VERDICT_LOOK) {
 		if (is_admin(io) || io->path_tries > 0)
 			return false;

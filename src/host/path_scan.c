@@ -254,7 +254,7 @@ static void look_take_descriptors(struct scan_look *look)
 static bool look_refused(struct scan_look *look, nvme_status status)
 {
 	bool is_final = (status.value & NVME_STATUS_DNR) != 0;
-	bool is_of_path = (status.value >> 8 & 7) == 3;
+	bool is_of_path = nvme_status_is_path(status);
 
 	/* The namespace was removed after the list was read. ns_sweep removes the rest. */
 	if (nvme_status_same(status, NVME_SC_INVALID_NS))

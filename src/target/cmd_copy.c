@@ -201,7 +201,7 @@ static bool copy_read(struct slot *slot, const struct copy_cmd *cmd, const struc
 	slot->iov = (struct iovec){.iov_base = slot->buf.addr + COPY_HEAD_BYTES,
 				   .iov_len = (size_t)blocks << ns->block_shift};
 	io_counter_add(&ns->locals[slot->queue->local->index].bytes_read, slot->iov.iov_len);
-	io_submit(slot, ns, MEDIA_READ, 0, steps_io_done);
+	steps_submit(slot, ns, MEDIA_READ);
 	return true;
 }
 
@@ -216,7 +216,7 @@ static bool copy_write(struct slot *slot, const struct copy_cmd *cmd,
 		.block_count = steps->step_blocks,
 		.is_fua = cmd->is_fua || slot->heals_bad,
 	};
-	io_submit(slot, slot->ns, MEDIA_WRITE, 0, steps_io_done);
+	steps_submit(slot, slot->ns, MEDIA_WRITE);
 	return true;
 }
 

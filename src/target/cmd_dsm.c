@@ -71,7 +71,7 @@ static bool dsm_next(struct slot *slot, int res)
 	if (steps->step_blocks > range.block_count - steps->at_block)
 		steps->step_blocks = range.block_count - steps->at_block;
 	slot->io_cmd.block_count = steps->step_blocks;
-	io_submit(slot, slot->ns, MEDIA_DISCARD, 0, steps_io_done);
+	steps_submit(slot, slot->ns, MEDIA_DISCARD);
 	return true;
 }
 

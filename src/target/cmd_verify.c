@@ -28,7 +28,7 @@ static bool verify_next(struct slot *slot, int res)
 				       .block_count = blocks};
 	slot->iov = (struct iovec){.iov_base = slot->buf.addr,
 				   .iov_len = (size_t)blocks << slot->ns->block_shift};
-	io_submit(slot, slot->ns, MEDIA_READ, 0, steps_io_done);
+	steps_submit(slot, slot->ns, MEDIA_READ);
 	return true;
 }
 

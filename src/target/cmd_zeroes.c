@@ -38,7 +38,7 @@ static bool write_zeroes_next(struct slot *slot, int res)
 	steps->step_blocks = piece;
 	slot->io_cmd.block_count = piece;
 	slot->io_cmd.wants_deallocate = is_release;
-	io_submit(slot, slot->ns, MEDIA_WRITE_ZEROES, 0, steps_io_done);
+	steps_submit(slot, slot->ns, MEDIA_WRITE_ZEROES);
 	return true;
 }
 

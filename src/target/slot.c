@@ -43,6 +43,7 @@ struct slot *slot_take(struct queue *queue)
 	slot->is_awaited = false;
 	slot->is_preempted = false;
 	slot->is_displaced = false;
+	slot->has_changed = false;
 	slot->must_judge_again = false;
 	slot->is_cut_off = false;
 	slot->is_in_submit = false;
@@ -377,14 +378,35 @@ static nvme_status slot_status_cancelled(const struct slot *slot)
 	return slot->is_displaced ? slot_displaced_status(slot) : NVME_SC_ABORT_REQUESTED;
 }
 
+/* Hosts conclude from these statuses that nothing of the command was done, and may send a Copy
+ * again, to another controller too. */
+static bool status_promises_no_change(nvme_status status)
+{
+	return nvme_status_is_path(status) || nvme_status_same(status, NVME_SC_INVALID_NS) ||
+	       nvme_status_same(status, NVME_SC_INVALID_FIELD) ||
+	       nvme_status_same(status, NVME_SC_NS_NOT_READY) ||
+	       nvme_status_same(status, NVME_SC_FORMAT_IN_PROGRESS);
+}
+
+/* The status to answer with, of a command that failed with `status`. */
+static __attribute__((noinline)) nvme_status slot_status_failed(const struct slot *slot,
+								nvme_status status)
+{
+	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
+		status = slot_status_cancelled(slot);
+	if (slot->has_changed && status_promises_no_change(status))
+		return NVME_SC_COMMAND_INTERRUPTED;
+	return status;
+}
+
 void slot_complete(struct slot *slot, nvme_status status)
 {
 	struct ctrl *ctrl = slot->queue->ctrl;
 
 	CHECK_OWNER(slot->queue);
 	CHECK(slot->state == SLOT_EXECUTING);
-	if (nvme_status_same(status, NVME_SC_ABORT_REQUESTED))
-		status = slot_status_cancelled(slot);
+	if (!nvme_status_is_ok(status))
+		status = slot_status_failed(slot, status);
 	slot->status = status;
 	slot->wait = SLOT_WAIT_NONE;
 	if (slot->ns)

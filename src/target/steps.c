@@ -28,11 +28,6 @@ static void steps_resume(struct reactor_msg *msg)
 static void steps_run(struct slot *slot)
 {
 	for (unsigned i = 0; i < STEPS_PER_TURN; i++) {
-		if (slot->steps.res == 0 && slot->is_abort_requested)
-			slot->steps.res = -ECANCELED;
-		/* Changes may have been answered since the previous step. */
-		if (slot->steps.res == 0 && !nvme_status_is_ok(slot_judge_piece(slot)))
-			slot->steps.res = IO_REFUSED;
 		slot->is_in_submit = true;
 		if (!slot->steps.next(slot, slot->steps.res))
 			return;
@@ -56,14 +51,34 @@ void steps_begin(struct slot *slot, bool (*next)(struct slot *slot, int res))
 	steps_run(slot);
 }
 
-void steps_io_done(struct media_io *io, int res)
+static void steps_io_done(struct media_io *io, int res)
 {
 	struct slot *slot = container_of(io, struct slot, io);
 
 	slot->steps.res = res;
-	slot->wait = SLOT_WAIT_NONE; /* between two steps, steps_run checks is_abort_requested */
+	slot->has_changed |= res == 0 && io->kind != MEDIA_READ;
+	slot->wait = SLOT_WAIT_NONE; /* until the next step, which checks is_abort_requested */
 	if (slot->is_in_submit)
 		slot->is_in_submit = false; /* steps_run is on the stack and continues the loop */
 	else
 		steps_run(slot);
+}
+
+/* Changes may have been answered since the previous step. */
+static int steps_judge(struct slot *slot)
+{
+	if (slot->is_abort_requested)
+		return -ECANCELED;
+	return nvme_status_is_ok(slot_judge_piece(slot)) ? 0 : IO_REFUSED;
+}
+
+void steps_submit(struct slot *slot, const struct ns *ns, enum media_kind kind)
+{
+	int res = steps_judge(slot);
+
+	slot->io.kind = kind;
+	if (res == 0)
+		io_submit(slot, ns, kind, 0, steps_io_done);
+	else
+		steps_io_done(&slot->io, res);
 }

@@ -117,6 +117,12 @@ static inline bool nvme_status_same(nvme_status a, nvme_status b)
 	return ((a.value ^ b.value) & 0x7ff) == 0;
 }
 
+/* Path Related Status: about the way to the namespace, not about the command. */
+static inline bool nvme_status_is_path(nvme_status status)
+{
+	return (status.value >> 8 & 7) == 3;
+}
+
 static inline nvme_status nvme_status_dnr(nvme_status status)
 {
 	return (nvme_status){(uint16_t)(status.value | NVME_STATUS_DNR)};

@@ -186,6 +186,31 @@ static void invalid_field_of_a_removed_namespace_goes_elsewhere(void)
 	invalid_field_of_a_namespace(true, 5);
 }
 
+static void victim_interrupts_and_goes(struct fake_conn *fc, const struct nvme_sqe *sqe)
+{
+	fake_respond(fc, le16_get(sqe->cid), NVME_SC_COMMAND_INTERRUPTED, 0);
+	actor_hang_up(fc->fake);
+	world.is_mute = true;
+}
+
+/* A part of the write may have been done before the controller interrupted it. When no path is left
+ * to send the write again, the host must not report that the write has not run. */
+static void interrupted_write_without_a_path_is_unknown(void)
+{
+	struct script_io op;
+
+	script_world_create(22, 1);
+	world.config.timeouts.fast_io_fail_ms = 300;
+	if (script_world_connect()) {
+		world.victim_opcode = NVME_IO_WRITE;
+		world.on_victim = victim_interrupts_and_goes;
+		io_start(&op, true, false);
+		EXPECT(io_ends_within(&op, 5000));
+		EXPECT_EQ(MPATH_UNKNOWN, op.io.result);
+	}
+	script_world_destroy();
+}
+
 /* As during a Format. The path is lost before its list can be read. */
 static void victim_refuses_and_hangs_up(struct fake_conn *fc, const struct nvme_sqe *sqe)
 {
@@ -726,6 +751,7 @@ int main(void)
 	TAP_RUN(failed_compare_counts_without_its_write);
 	TAP_RUN(invalid_field_stands_where_the_namespace_is);
 	TAP_RUN(invalid_field_of_a_removed_namespace_goes_elsewhere);
+	TAP_RUN(interrupted_write_without_a_path_is_unknown);
 	TAP_RUN(refused_command_is_no_word_of_its_path);
 	TAP_RUN(refused_command_waits_for_the_word_of_the_list);
 	TAP_RUN(refused_command_without_identifiers_is_stale);

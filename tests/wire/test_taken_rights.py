@@ -16,9 +16,11 @@ import target
 from tap import Tap
 
 SPEC = 'ADR 0028'
-SOURCE, DEST, SLOW_WRITE, ONE_SLOW, STUCK, FILE = 1, 2, 3, 4, 5, 6
-REGISTER, ACQUIRE, RELEASE, VERIFY = 0x0d, 0x11, 0x15, 0x0c
+SOURCE, DEST, SLOW_WRITE, ONE_SLOW, STUCK, FILE, SLOW_DISCARD = 1, 2, 3, 4, 5, 6, 7
+REGISTER, ACQUIRE, RELEASE, VERIFY, DSM = 0x0d, 0x11, 0x15, 0x0c, 0x09
 CONFLICT, PREEMPTED, INTERNAL = (0, 0x83), (0, 0x1b), (0, 0x06)
+# Of a command that has done a part. Invalid Field would promise that nothing was done, and a host may send a Copy again.
+INTERRUPTED = (0, 0x21)
 EXCLUSIVE_ACCESS = 2
 THIEF, OWNER = 'nqn.2014-08.org.example:thief', 'nqn.2014-08.org.example:owner'
 KEY_THIEF, KEY_OWNER = (1).to_bytes(8, 'little'), (2).to_bytes(8, 'little')
@@ -79,7 +81,7 @@ def sources(t, tgt, thief, owner):
             ('Preempt and Abort', preempt, True, (PREEMPTED, CONFLICT)),
             ('Acquire', acquire, True, (CONFLICT,)),
             ('hiding the source', lambda t, owner: t.eq(change(tgt, SOURCE, hidden_from=[THIEF]), 200, 'hidden', SPEC),
-             False, (n.INVALID_FIELD,))):
+             False, (INTERRUPTED,))):
         mine, theirs, other = owner.queue(qid), thief.queue(qid), thief.queue(qid + 1)
         mine.put(SOURCE, LAST, OLD)
         mine.put(DEST, LAST, bytes(512))
@@ -92,6 +94,8 @@ def sources(t, tgt, thief, owner):
         t.status(mine.put(SOURCE, LAST, SECRET), n.OK, 'the last block is written after it', SPEC)
         t.ok(theirs.wait(cmd).status in want, 'the Copy ends before its next piece', SPEC, why=str(cmd.status))
         t.eq(bytes(other.read(DEST, LAST, 1).data), bytes(512), 'and its host has not got the block', SPEC)
+        if not give:
+            t.status(theirs.wait(copy(theirs, SOURCE, DEST)), n.INVALID_FIELD, 'a new Copy is refused', SPEC)
         if give:
             t.status(mine.do(RELEASE, SOURCE, data=KEY_OWNER, cdw10=1), n.OK, 'clear', SPEC)
         else:
@@ -156,6 +160,21 @@ def protected_stuck(t, tgt, thief, owner):
     conn.wait(cmd, BARRIER_S)
 
 
+def finished(t, tgt, thief):
+    """The right is lost while the last piece is with the medium: the command is complete."""
+    conn, other = thief.queue(26), thief.queue(27)
+    for what, lose in (('hidden', lambda: change(tgt, SLOW_DISCARD, hidden_from=[THIEF])),
+                       ('protected', lambda: change(tgt, SLOW_DISCARD, read_only=True))):
+        other.put(SLOW_DISCARD, 8, OLD)
+        cmd = conn.submit(DSM, SLOW_DISCARD, data=struct.pack('<IIQ', 0, 1, 8), cdw11=4)
+        conn.do(n.FLUSH, DEST)  # answered: the medium has the deallocation
+        t.eq(lose(), 200, '%s while a deallocation is with its medium' % what, SPEC)
+        t.status(conn.wait(cmd, BARRIER_S), n.OK, 'which is done, and answered so', SPEC)
+        t.eq(change(tgt, SLOW_DISCARD, hidden_from=[], read_only=False), 200, 'given back', SPEC)
+        target.know(thief, other, SLOW_DISCARD)
+        t.eq(bytes(other.read(SLOW_DISCARD, 8, 1).data), bytes(512), 'the block is deallocated', SPEC)
+
+
 def removed(t, tgt, thief, owner):
     conn, other = thief.queue(24), thief.queue(25)
     other.put(DEST, 0, bytes(512))
@@ -163,7 +182,8 @@ def removed(t, tgt, thief, owner):
     begun(t, other, cmd, DEST, 0, 'a Copy whose source is removed')
     answer = api(tgt).delete('/v1/subsystems/%s/namespaces/%d' % (target.NQN, SOURCE))
     t.eq(answer.status, 200, 'removed', SPEC)
-    t.status(conn.wait(cmd), n.INVALID_FIELD, 'the Copy ends before its next piece', SPEC)
+    t.status(conn.wait(cmd), INTERRUPTED, 'the Copy ends before its next piece', SPEC)
+    t.status(conn.wait(copy(conn, SOURCE, DEST)), n.INVALID_FIELD, 'a new Copy is refused', SPEC)
 
 
 def test(t, tgt):
@@ -178,6 +198,7 @@ def test(t, tgt):
                        ('protected_copy', lambda: protected_copy(t, tgt, thief, owner)),
                        ('protected_write', lambda: protected_write(t, thief, owner)),
                        ('protected_stuck', lambda: protected_stuck(t, tgt, thief, owner)),
+                       ('finished', lambda: finished(t, tgt, thief)),
                        ('removed', lambda: removed(t, tgt, thief, owner))):
         with t.guard(name):
             part()
@@ -194,7 +215,8 @@ try:
         file_ns(SOURCE, 'fault:delay:op=read:ms=%d@' % PIECE_MS), target.namespace(DEST, 'mem:64M,block=512'),
         file_ns(SLOW_WRITE, 'fault:delay:op=write:ms=%d@' % PIECE_MS),
         file_ns(ONE_SLOW, 'fault:delay:op=write:ms=%d@' % WRITE_MS),
-        file_ns(STUCK, 'fault:stuck:op=write:ms=%d@' % STUCK_MS), file_ns(FILE)])
+        file_ns(STUCK, 'fault:stuck:op=write:ms=%d@' % STUCK_MS), file_ns(FILE),
+        file_ns(SLOW_DISCARD, 'fault:delay:op=discard:ms=%d@' % WRITE_MS)])
 finally:
     for name in os.listdir(FOLDER):
         os.unlink(os.path.join(FOLDER, name))
