@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #define ZERO_REGION_BYTES (64 * 1024)
+#define FILE_BUSY_MAX     256
 
 enum file_stage {
 	FILE_TRANSFER,   /* READ, WRITE */
@@ -37,20 +38,39 @@ enum file_stage {
 	FILE_ZERO_WRITE, /* WRITE_ZEROES: where neither is supported */
 	FILE_DISCARD,
 	FILE_EXTENTS,
-	FILE_HELD, /* the sync succeeded; overlapping syncs are still running */
+	FILE_HELD,    /* the sync succeeded; overlapping syncs are still running */
+	FILE_WAITING, /* for its turn */
 };
 
 /* Never written; shared by all reactors. */
 static uint8_t zero_region[ZERO_REGION_BYTES] __attribute__((aligned(4096)));
 
+/*
+ * What a reactor has of a medium. An operation that blocks in its store keeps a worker of the ring
+ * until the store answers, and all stores of the reactor share REACTOR_WORKERS_MAX workers.
+ * Therefore at most FILE_BUSY_MAX operations are at the kernel, and further ones wait: a store that
+ * hangs cannot take the workers from other stores. The list of a medium only grows until the medium
+ * is closed; each reactor changes only its own entry.
+ */
+struct file_turns {
+	_Alignas(64) const struct reactor *reactor;
+	struct file_turns *next;
+	unsigned busy;       /* operations at the kernel */
+	struct list waiting; /* operations that the kernel has not got yet */
+};
+
 /* The context of an operation. */
 struct file_work {
-	struct reactor_op op;
+	union {
+		struct reactor_op op;
+		struct list node; /* FILE_WAITING: in the list of struct file_turns */
+	};
 	uint64_t progress_bytes;
 	struct iovec rest; /* the rest of a short transfer in one iov entry */
 	enum file_stage stage;
 	int result;     /* -ECANCELED once the operation is cancelled */
 	bool is_nowait; /* the ring operation in flight uses RWF_NOWAIT */
+	bool has_turn;  /* counted in struct file_turns. False: memory for that ran out. */
 	struct file_overlap overlap;
 };
 MEDIA_IO_FITS(struct file_work);
@@ -68,6 +88,67 @@ static struct media_io *io_of(struct reactor_op *op)
 static struct file_media *file_of(const struct media_io *io)
 {
 	return container_of(io->media, struct file_media, media);
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static void file_begin(struct media_io *io);
+
+/* NULL: out of memory. */
+static struct file_turns *file_turns_create(struct file_media *file, const struct reactor *reactor)
+{
+	struct file_turns *turns = aligned_alloc(_Alignof(struct file_turns), sizeof(*turns));
+
+	if (!turns)
+		return NULL;
+	turns->reactor = reactor;
+	turns->busy = 0;
+	list_init(&turns->waiting);
+	turns->next = atomic_load(&file->turns);
+	while (!atomic_compare_exchange_weak(&file->turns, &turns->next, turns))
+		;
+	return turns;
+}
+
+static struct file_turns *file_turns_of(struct file_media *file, const struct reactor *reactor)
+{
+	struct file_turns *turns = atomic_load_explicit(&file->turns, memory_order_acquire);
+
+	while (turns && turns->reactor != reactor)
+		turns = turns->next;
+	return turns ? turns : file_turns_create(file, reactor);
+}
+
+/* False: the operation begins when another one has ended. */
+static bool file_take_turn(struct media_io *io)
+{
+	struct file_turns *turns = file_turns_of(file_of(io), io->reactor);
+	struct file_work *work = work_of(io);
+
+	work->has_turn = turns != NULL;
+	if (turns && turns->busy == FILE_BUSY_MAX) {
+		work->stage = FILE_WAITING;
+		list_push_back(&turns->waiting, &work->node);
+		return false;
+	}
+	if (turns)
+		turns->busy++;
+	return true;
+}
+
+/* Ends an operation that had its turn, and begins the next one. */
+static void file_end(struct media_io *io, int res)
+{
+	struct file_turns *turns =
+		work_of(io)->has_turn ? file_turns_of(file_of(io), io->reactor) : NULL;
+	struct list *node = turns ? list_pop_front(&turns->waiting) : NULL;
+
+	if (turns && !node)
+		turns->busy--;
+	io->done(io, res);
+	if (node)
+		file_begin(container_of(list_entry(node, struct file_work, node), struct media_io,
+					context));
 }
 
 /* The rest of the entry of io->iov that progress_bytes points into. */
@@ -284,7 +365,7 @@ static bool file_progress(struct media_io *io, int res)
 		res = work->result;
 	}
 	if (res < 0)
-		io->done(io, res);
+		file_end(io, res);
 	else if (work->stage == FILE_TRANSFER)
 		file_transfer(io);
 	else
@@ -300,7 +381,7 @@ static void file_transfer_done(struct reactor_op *op, int res)
 	    (file_write_again(io, res) || (file_is_sync(io) && !file_sync_end(io, &res))))
 		return;
 	if (file_progress(io, res))
-		io->done(io, 0);
+		file_end(io, 0);
 }
 
 /* ---- chains of stages ----------------------------------------------------------------------- */
@@ -313,7 +394,7 @@ static void file_go(struct media_io *io, enum file_stage stage)
 
 	/* A cancel between two stages finds nothing in flight. */
 	if (work->result < 0) {
-		io->done(io, work->result);
+		file_end(io, work->result);
 		return;
 	}
 	work->stage = stage;
@@ -340,6 +421,7 @@ static void file_go(struct media_io *io, enum file_stage stage)
 		return;
 	case FILE_TRANSFER:
 	case FILE_HELD:
+	case FILE_WAITING:
 		CHECK(!"not a stage of a chain");
 	}
 }
@@ -354,7 +436,7 @@ static void file_zeroed(struct media_io *io)
 	if (io->is_fua)
 		file_go(io, FILE_SYNC);
 	else
-		io->done(io, 0);
+		file_end(io, 0);
 }
 
 static void file_zero_range_done(struct media_io *io, int res)
@@ -364,7 +446,7 @@ static void file_zero_range_done(struct media_io *io, int res)
 	if (res == 0) {
 		file_zeroed(io);
 	} else if (!is_unsupported(res)) {
-		io->done(io, res);
+		file_end(io, res);
 	} else if (work_of(io)->stage == FILE_PUNCH && !file->lacks_zero_range) {
 		file_go(io, FILE_ZERO_RANGE);
 	} else {
@@ -394,14 +476,15 @@ static void file_stage_done(struct media_io *io, int res)
 		file_zero_range_done(io, res);
 		return;
 	case FILE_DISCARD:
-		io->done(io, is_unsupported(res) ? 0 : res);
+		file_end(io, is_unsupported(res) ? 0 : res);
 		return;
 	case FILE_SYNC:
 	case FILE_EXTENTS:
-		io->done(io, res);
+		file_end(io, res);
 		return;
 	case FILE_TRANSFER:
 	case FILE_HELD:
+	case FILE_WAITING:
 		CHECK(!"not a stage of a chain");
 	}
 }
@@ -424,7 +507,7 @@ static void file_let_go(struct reactor_msg *msg)
 	if (work->stage == FILE_SYNC)
 		file_stage_done(io, work->overlap.result);
 	else if (file_progress(io, work->overlap.result))
-		io->done(io, 0);
+		file_end(io, 0);
 }
 
 static enum file_stage file_first_stage(const struct media_io *io)
@@ -449,11 +532,26 @@ static enum file_stage file_first_stage(const struct media_io *io)
 
 /* ---- submit, cancel, close ------------------------------------------------------------------ */
 
+static void file_begin(struct media_io *io)
+{
+	struct file_work *work = work_of(io);
+	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;
+
+	work->progress_bytes = 0;
+	work->op.done = is_transfer ? file_transfer_done : file_op_done;
+	work->op.deadline_ns = io->deadline_ns;
+	if (is_transfer) {
+		work->stage = FILE_TRANSFER;
+		file_transfer(io);
+	} else {
+		file_go(io, file_first_stage(io));
+	}
+}
+
 static void file_submit(struct media_io *io)
 {
 	struct file_media *file = file_of(io);
 	struct file_work *work = work_of(io);
-	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;
 	int res = io->kind == MEDIA_FLUSH || io->is_fua ? file_check_lasting(file) : 0;
 
 	if (io->kind == MEDIA_READ) {
@@ -473,31 +571,40 @@ static void file_submit(struct media_io *io)
 		io->done(io, res);
 		return;
 	}
-	work->progress_bytes = 0;
 	work->result = 0;
-	work->op.done = is_transfer ? file_transfer_done : file_op_done;
-	work->op.deadline_ns = io->deadline_ns;
-	if (is_transfer) {
-		work->stage = FILE_TRANSFER;
-		file_transfer(io);
-	} else {
-		file_go(io, file_first_stage(io));
-	}
+	if (file_take_turn(io))
+		file_begin(io);
 }
 
 static void file_cancel(struct media_io *io)
 {
-	work_of(io)->result = -ECANCELED;
-	if (work_of(io)->stage == FILE_HELD)
-		file_overlap_cancel(file_of(io)->backing, &work_of(io)->overlap);
+	struct file_work *work = work_of(io);
+
+	if (work->stage == FILE_WAITING) {
+		list_remove(&work->node);
+		io->done(io, -ECANCELED);
+		return;
+	}
+	work->result = -ECANCELED;
+	if (work->stage == FILE_HELD)
+		file_overlap_cancel(file_of(io)->backing, &work->overlap);
 	else
-		reactor_op_cancel(&work_of(io)->op);
+		reactor_op_cancel(&work->op);
 }
 
 static void file_close(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
+	struct file_turns *turns = atomic_load(&file->turns);
+
+	while (turns) {
+		struct file_turns *next = turns->next;
+
+		CHECK(turns->busy == 0);
+		free(turns);
+		turns = next;
+	}
 	if (file->backing->refs == 1)
 		file_mourn(file);
 	if (file->fd != file->backing->fd)

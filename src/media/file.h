@@ -68,6 +68,7 @@ struct file_media {
 	_Atomic uint64_t next_look_ns;   /* time of the next check of the size */
 	_Atomic bool has_written;        /* since the last check of the size */
 	struct file_backing *backing;
+	struct file_turns *_Atomic turns; /* owned by file.c */
 	/* What opening did to the file, for media_undo. */
 	bool has_created;
 	bool is_stable;            /* media_sync has nothing to do */

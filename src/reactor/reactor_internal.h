@@ -17,9 +17,10 @@
 
 #define REACTOR_SQ_ENTRIES      1024u
 #define REACTOR_CQ_ENTRIES      8192u
-#define REACTOR_CQE_BUDGET      256u /* completions per turn; the same for timers */
-#define REACTOR_HOT_SCAN_MAX    4u   /* with more hot sockets, an empty one goes cold at once */
-#define REACTOR_FILES_PER_SPIN  8u   /* file operations in flight per unit of spin scale */
+#define REACTOR_WORKERS_MAX     1024u /* of the kernel, for operations on files that block */
+#define REACTOR_CQE_BUDGET      256u  /* completions per turn; the same for timers */
+#define REACTOR_HOT_SCAN_MAX    4u    /* with more hot sockets, an empty one goes cold at once */
+#define REACTOR_FILES_PER_SPIN  8u    /* file operations in flight per unit of spin scale */
 #define REACTOR_STALL_NS        1000000u
 #define REACTOR_LATE_NS         10000000u /* a deadline may have passed during a turn this long */
 #define REACTOR_STALL_GROUP     8u        /* callbacks between two reads of the clock */

@@ -355,6 +355,7 @@ void reactor_run(struct reactor *reactor)
 				0) == 0);
 	/* Saves a file table lookup per system call. A failure is harmless. */
 	io_uring_register_ring_fd(&reactor->ring);
+	uring_caps_set_workers(&reactor->ring, REACTOR_WORKERS_MAX);
 	reactor_of_thread = reactor;
 	atomic_store(&reactor->running, true);
 	reactor_wake_arm(reactor);

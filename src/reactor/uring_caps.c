@@ -8,6 +8,7 @@
 #include "reactor/uring_caps.h"
 
 #include "base/check.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -41,6 +42,18 @@ int uring_caps_open_ring(unsigned sq_entries, unsigned cq_entries, struct io_uri
 		res = io_uring_queue_init_params(sq_entries, ret_ring, &params);
 	}
 	return res;
+}
+
+void uring_caps_set_workers(struct io_uring *ring, unsigned count)
+{
+	unsigned limits[2] = {count, 0}; /* of files and block devices; of all others: unchanged */
+	int res = io_uring_register_iowq_max_workers(ring, limits);
+
+	if (res < 0)
+		log_warn("reactor",
+			 "cannot set the limit of io_uring's workers: %s; a file or "
+			 "device that hangs may stop flushes of others",
+			 strerror(-res));
 }
 
 bool uring_caps_has_multishot_accept(const struct io_uring *ring)

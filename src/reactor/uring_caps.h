@@ -38,6 +38,12 @@ int uring_caps_probe(struct uring_caps *ret_caps);
  * io_uring_enable_rings becomes its only user. 0 or -errno.
  */
 int uring_caps_open_ring(unsigned sq_entries, unsigned cq_entries, struct io_uring *ret_ring);
+/*
+ * On the ring's thread: lets the kernel run up to `count` operations on files that block, each on a
+ * worker thread that exists only while there is work. The kernel's own limit is 4 for each CPU,
+ * which a single store that hangs would use up.
+ */
+void uring_caps_set_workers(struct io_uring *ring, unsigned count);
 /* Kernels with TASKRUN_FLAG, which came with cooperative task running, have multishot accept. */
 bool uring_caps_has_multishot_accept(const struct io_uring *ring);
 
