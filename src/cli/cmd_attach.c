@@ -98,7 +98,7 @@ static const struct cli_option attach_rows[] = {
 	{"export", 0, "NAME", "name of the export (empty)", .take = export_take},
 	{"ublk", 0, "N", "become /dev/ublkbN (the kernel chooses N); needs root",
 	 .is_value_optional = true, .take = ublk_take},
-	{"read-only", 0, NULL, "refuse everything that writes",
+	{"read-only", 0, NULL, "refuse all commands that write",
 	 CLI_SWITCH(struct attach_options, is_read_only)},
 	{NULL},
 };

@@ -314,8 +314,8 @@ const struct cli_command completion_command = {
 	.name = "completion",
 	.summary = "print the completions of a shell: bash, zsh or fish",
 	.usage = "bash|zsh|fish",
-	.about = "Prints the completions of a shell. `make install` puts them where the shells\n"
-		 "look; for this terminal alone:\n"
+	.about = "Prints the completion script of a shell. `make install` installs the scripts of\n"
+		 "all shells; for this terminal alone:\n"
 		 "\n"
 		 "  bash:  eval \"$(weft completion bash)\"\n"
 		 "  zsh:   eval \"$(weft completion zsh)\"\n"

@@ -111,15 +111,16 @@ static int cmd_copy(int argc, char **argv)
 
 static const struct cli_option copy_rows[] = {
 	{"resume", 0, "JOURNAL",
-	 "keep a journal in this file, from which an interrupted copy continues; it is "
-	 "removed when the copy is complete",
+	 "keep a journal in this file, from which an interrupted copy continues; the "
+	 "journal is removed when the copy is complete",
 	 .is_path = true, .take = resume_take},
-	{"verify", 0, NULL, "read both again and compare them", CLI_SWITCH(OPTIONS, does_verify)},
+	{"verify", 0, NULL, "read source and destination again and compare them",
+	 CLI_SWITCH(OPTIONS, does_verify)},
 	{"rate", 0, "BYTES", "limit in bytes per second, such as 100M", .take = rate_take},
 	{"depth", 0, "N", "pieces in flight (" CLI_DIGITS(DEFAULT_DEPTH) ")",
 	 CLI_U32(OPTIONS, depth, 1, COPY_DEPTH_MAX)},
 	{"size", 0, "BYTES", "size of a piece (1M)", .take = size_take},
-	{"no-sparse", 0, NULL, "write zeroes as data; without it they become holes",
+	{"no-sparse", 0, NULL, "write zeroes as data; by default zeroes become holes",
 	 CLI_CLEAR(OPTIONS, is_sparse)},
 	{"progress", 0, NULL, "print progress every second, also without a terminal",
 	 CLI_SWITCH(OPTIONS, has_progress)},
@@ -134,15 +135,15 @@ static const struct cli_group groups[] = {
 
 const struct cli_command copy_command = {
 	.name = COMMAND,
-	.summary = "copy a file to a namespace, or back, or one to another",
+	.summary = "copy between files, devices and namespaces",
 	.usage = "[OPTION]... FROM TO",
 	.about = "Copies a file or block device to a namespace, a namespace to a file, or one\n"
 		 "namespace to another. A namespace is written\n"
 		 "\n"
 		 "  nvme://ADDR[:PORT][,ADDR[:PORT]...]/NQN/NSID\n"
 		 "\n"
-		 "with an address for each path to it (port 4420). - is standard input or output;\n"
-		 "everything else is a file (./- for one of that name).\n",
+		 "with an address for each path to the namespace (port 4420). - is standard input\n"
+		 "or output; everything else is a file (./- is a file named -).\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
 	.takes_words = true,

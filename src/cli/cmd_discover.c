@@ -195,9 +195,10 @@ static int cmd_discover(int argc, char **argv)
 static const struct cli_option where_options[] = {
 	{"traddr", 'a', "ADDR", "address or name of the target (127.0.0.1)",
 	 CLI_TEXT(struct connect_options, address)},
-	{"trsvcid", 's', "PORT", "its port (" CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
+	{"trsvcid", 's', "PORT", "TCP port (" CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
 	 CLI_U16(struct connect_options, port, 1, UINT16_MAX)},
-	{"nqn", 'n', "NQN", "the subsystem (" NVME_DISCOVERY_NQN ")", .take = connect_nqn_take},
+	{"nqn", 'n', "NQN", "NQN of the discovery subsystem (" NVME_DISCOVERY_NQN ")",
+	 .take = connect_nqn_take},
 	{NULL},
 };
 
@@ -213,9 +214,9 @@ static const struct cli_group groups[] = {
 
 const struct cli_command discover_command = {
 	.name = "discover",
-	.summary = "ask a discovery service what it offers",
+	.summary = "list the subsystems and ports of a discovery service",
 	.usage = "[OPTION]...",
-	.about = "Asks a discovery service which subsystems it offers, and where.\n",
+	.about = "Lists the subsystems that a discovery service offers, with their addresses.\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
 	.notes = "Examples:\n"

@@ -101,7 +101,7 @@ const struct cli_option connect_transport_options[] = {
 const struct cli_option connect_where_options[] = {
 	{"traddr", 'a', "ADDR", "address or name of the target (127.0.0.1)",
 	 CLI_TEXT(OPTIONS, address)},
-	{"trsvcid", 's', "PORT", "its port (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")",
+	{"trsvcid", 's', "PORT", "TCP port (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")",
 	 CLI_U16(OPTIONS, port, 1, UINT16_MAX)},
 	{"nqn", 'n', "NQN", CONNECT_HELP_NQN, .take = connect_nqn_take},
 	{NULL},

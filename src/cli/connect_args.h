@@ -15,7 +15,7 @@
 #define CLI_DEFAULT_NQN     "nqn.2026-11.io.weft:default"
 #define CONNECT_QUEUES_MAX  256
 #define CONNECT_KATO_MAX_S  4000000
-#define CONNECT_HELP_NQN    "the subsystem (" CLI_DEFAULT_NQN ")"
+#define CONNECT_HELP_NQN    "NQN of the subsystem (" CLI_DEFAULT_NQN ")"
 #define CONNECT_HELP_KATO   "keep alive time-out, 0 for none (30)"
 #define CONNECT_HELP_QUEUES "I/O queues, also --nr-io-queues (1)"
 

@@ -118,8 +118,10 @@ static const struct cli_option common_options[] = {
 	 .is_path = true, .take = state_take},
 	{"socket", 0, "PATH", "socket of a target started with --api-socket", .is_path = true,
 	 CLI_TEXT(struct ctl, client.socket_path)},
-	{"url", 0, "http://ADDR:PORT", "a target started with --api-listen", .take = url_take},
-	{"token-file", 0, "FILE", "the token for --url", .is_path = true, .take = token_take},
+	{"url", 0, "http://ADDR:PORT", "address of a target started with --api-listen",
+	 .take = url_take},
+	{"token-file", 0, "FILE", "file with the token for --url", .is_path = true,
+	 .take = token_take},
 	{"json", 0, NULL, "print the target's answer as JSON", CLI_SWITCH(struct ctl, is_json)},
 	{"dry-run", 0, NULL, "print what would change, and change nothing",
 	 CLI_SWITCH(struct ctl, is_dry_run), OF(CTL_CHANGE, "changes of the document")},
@@ -130,7 +132,7 @@ static const struct cli_option common_options[] = {
 	{"acknowledge", 0, NULL, "stop reporting the media errors so far",
 	 CLI_SWITCH(struct ctl, acknowledges), OF(CTL_ACKNOWLEDGE, "health")},
 	{"delete-data", 0, NULL,
-	 "also delete its file in the pool, or give up the data of a deleted file",
+	 "also delete the namespace's file in the pool, or give up the data of a deleted file",
 	 CLI_SWITCH(struct ctl, deletes_data), OF(CTL_DELETE_DATA, "namespace remove")},
 	{"help", 'h', NULL, "show this help", CLI_SWITCH(struct ctl, wants_help)},
 	{NULL},
@@ -224,7 +226,7 @@ void ctl_help_print(const char *noun)
 		printf("\nMore about fields: weft.json(5).\n");
 	}
 	if (!noun)
-		printf("\n`weft ctl COMMAND --help` explains one of them and its fields; see "
+		printf("\n`weft ctl COMMAND --help` explains a command and its fields; see "
 		       "weft-ctl(1).\n"
 		       "\nExamples:\n  weft ctl status\n"
 		       "  weft ctl namespace add nqn.2026-11.io.weft:default --media mem:1G\n"

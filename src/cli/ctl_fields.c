@@ -107,7 +107,7 @@ static const struct cli_option size_option = {
 	"size",
 	0,
 	"SIZE",
-	"size, for example 20G, instead of size= in --media",
+	"size of the namespace, for example 20G, instead of size= in --media",
 	.take = field_take,
 	.detail = &(const struct ctl_detail){CTL_NS, "namespaces", "size"}};
 

@@ -100,11 +100,11 @@ static int keep_alive_take(void *to, const struct cli_given *given)
 
 static const struct cli_option address_options[] = {
 	{"traddr", 'a', "ADDR",
-	 "address or name of the target (127.0.0.1); repeatable: each "
+	 "address or name of the target (127.0.0.1); repeatable: each -a "
 	 "is a path",
 	 .take = address_take},
-	{"trsvcid", 's', "PORT", "port of the -a before it (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")",
-	 .take = port_take},
+	{"trsvcid", 's', "PORT",
+	 "TCP port of the preceding -a (" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) ")", .take = port_take},
 	{"path", 0, "ADDR:PORT", "one more path; repeatable", .take = path_take},
 	{"discovery", 'd', "ADDR[:PORT]",
 	 "ask a discovery service for the paths (port " CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
@@ -147,8 +147,8 @@ const struct cli_command list_subsys_command = {
 	.name = "list-subsys",
 	.summary = "show a subsystem and the states of its paths",
 	.usage = "[OPTION]...",
-	.about = "Opens a subsystem over all its paths and shows them: address, state, ANA state,\n"
-		 "policy. The shape is nvme-cli's.\n",
+	.about = "Opens a subsystem over all its paths and shows the paths: address, state, ANA\n"
+		 "state, policy. The output has the format of nvme list-subsys.\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
 	.notes = "Example:\n"

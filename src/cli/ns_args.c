@@ -48,12 +48,12 @@ static int nsid_take(void *to, const struct cli_given *given)
 const struct cli_option ns_where_options[] = {
 	{"nqn", 'n', "NQN", CONNECT_HELP_NQN, CLI_TEXT(struct ns_where, nqn)},
 	{"path", 0, "ADDR[:PORT]",
-	 "a path to it (127.0.0.1:" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) "); repeatable",
+	 "a path to the subsystem (127.0.0.1:" CLI_DIGITS(NVME_TCP_DEFAULT_PORT) "); repeatable",
 	 .take = path_take},
 	{"discovery", 'd', "ADDR[:PORT]",
 	 "ask a discovery service for the paths (port " CLI_DIGITS(NVME_TCP_DISCOVERY_PORT) ")",
 	 .take = discovery_take},
-	{"nsid", 0, "N", "the namespace (the only one)", .take = nsid_take},
+	{"nsid", 0, "N", "NSID of the namespace (the only namespace)", .take = nsid_take},
 	{NULL},
 };
 

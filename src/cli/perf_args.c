@@ -135,7 +135,7 @@ static const struct cli_option queue_options[] = {
 };
 
 static const struct cli_option load_options[] = {
-	{"nsid", 0, "N", "namespace (1)", CLI_U32(ARGS, options.nsid, 1, NSID_MAX)},
+	{"nsid", 0, "N", "NSID of the namespace (1)", CLI_U32(ARGS, options.nsid, 1, NSID_MAX)},
 	{"namespaces", 0, "N", "use N namespaces from --nsid on, one at random per command (1)",
 	 CLI_U32(ARGS, options.namespaces, 1, NSID_MAX)},
 	{"rw", 0, "MODE", "{words} (randread)", "read write randread randwrite rw randrw",
@@ -151,7 +151,7 @@ static const struct cli_option load_options[] = {
 	 .take = rate_take},
 	{"time", 0, "DURATION", "run this long: 10s, 1.5s, 500ms, 2m (10s unless --bytes)",
 	 CLI_DURATION(ARGS, options.time_ms, 0)},
-	{"bytes", 0, "SIZE", "run until this much is transferred: 256M",
+	{"bytes", 0, "SIZE", "run until this amount is transferred: 256M",
 	 CLI_SIZE(ARGS, options.bytes)},
 	{"size", 0, "SIZE", "size of the region used (to the end)",
 	 CLI_SIZE(ARGS, options.region_bytes)},
@@ -159,7 +159,7 @@ static const struct cli_option load_options[] = {
 	{"warmup", 0, "DURATION", "run this long before measuring (0)",
 	 CLI_DURATION(ARGS, options.warmup_ms, 0)},
 	{"verify", 0, NULL,
-	 "stamp every block written, check every block read; what was written is read back at the "
+	 "stamp every block written, check every block read; written blocks are read back at the "
 	 "end",
 	 CLI_SWITCH(ARGS, options.wants_verify)},
 	{"seed", 0, "N", "seed of the random numbers (1)",
@@ -169,7 +169,7 @@ static const struct cli_option load_options[] = {
 
 static const struct cli_option run_options[] = {
 	{"cpu", 0, "N", "run on this CPU (any)", .take = cpu_take},
-	{"watch-pid", 0, "PID", "also report the CPU time of this process", .take = watch_pid_take},
+	{"watch-pid", 0, "PID", "also report the CPU time of process PID", .take = watch_pid_take},
 	{"no-spin", 0, NULL,
 	 "sleep at once when idle (spin for up to " CLI_DIGITS(
 		 PERF_SPIN_MAX_US) " us, to keep wake-ups out of the latency)",
@@ -193,7 +193,8 @@ const struct cli_command perf_command = {
 	.name = COMMAND,
 	.summary = "measure or verify a namespace: IOPS, bandwidth, latency",
 	.usage = "[OPTION]...",
-	.about = "Loads a namespace over NVMe/TCP and measures it. Writing destroys its data.\n",
+	.about = "Loads and measures a namespace over NVMe/TCP. Writing destroys the data of the\n"
+		 "namespace.\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
 	.notes = "Exit status: 0 success, 1 I/O or verify errors or no connection, 2 wrong usage.\n"

@@ -117,9 +117,10 @@ static int api_listen_take(void *to, const struct cli_given *given)
 #define LIST(field) .take = list_take, CLI_FIELD(ARGS, field, struct serve_list)
 
 static const struct cli_option export_options[] = {
-	{"config", 'c', "FILE", "what to export, as JSON; see weft.json(5)", .is_path = true,
+	{"config", 'c', "FILE", "configuration, as JSON; see weft.json(5)", .is_path = true,
 	 .take = config_take},
-	{"listen", 0, "ADDR[:PORT]", "where to listen (127.0.0.1:4420); repeatable", LIST(listens)},
+	{"listen", 0, "ADDR[:PORT]", "address to listen on (127.0.0.1:4420); repeatable",
+	 LIST(listens)},
 	{"ns", 0, "SPEC",
 	 "a namespace, numbered from 1; repeatable:\n"
 	 "file:PATH[,size=10G][,block=4096][,readonly]\n"
@@ -131,7 +132,7 @@ static const struct cli_option export_options[] = {
 	{"allow-host", 0, "NQN", "allow only this host to connect (any host); repeatable",
 	 LIST(hosts)},
 	{"rights", 0, "HOST=RIGHTS",
-	 "what a host, or any, may change of shared state: all or some of "
+	 "rights of a host, or of any host, on shared state: all or some of "
 	 "write-protect,format,label,namespaces (none); repeatable",
 	 LIST(rights)},
 	{"discovery", 0, "ADDR[:PORT]|none",
@@ -144,7 +145,8 @@ static const struct cli_option state_options[] = {
 	{"state", 0, "DIR", "state folder ($XDG_STATE_HOME/weft, root: /var/lib/weft)",
 	 .is_path = true, .take = state_dir_take},
 	{"merge", 0, NULL,
-	 "add and change what FILE or the flags say in the saved state; remove nothing",
+	 "add and change the elements of FILE or the flags in the saved state; remove "
+	 "nothing",
 	 .take = merge_take},
 	{"reset", 0, NULL,
 	 "replace the saved state by FILE or the flags; keep a copy in the state folder",
@@ -190,10 +192,11 @@ const struct cli_command serve_command = {
 	.usage = "[-c FILE | --ns SPEC... [--nqn NQN] [--listen ADDR[:PORT]]...] [OPTION]...",
 	.about =
 		"Exports namespaces over NVMe/TCP until SIGTERM or SIGINT; SIGHUP reads FILE\n"
-		"again. The state folder keeps the state with all changes made since. Restarting\n"
-		"with the same FILE or flags, or with none, uses that saved state; different ones\n"
-		"are refused unless --merge or --reset is given. The first start with neither -c\n"
-		"nor --ns exports one 1 GiB namespace in that folder, on 127.0.0.1:4420.\n",
+		"again. The state folder keeps the state with all changes made since. A restart\n"
+		"with the same FILE or flags, or with none, uses the saved state. Another FILE or\n"
+		"other flags are refused unless --merge or --reset is given. The first start with\n"
+		"neither -c nor --ns exports one 1 GiB namespace in the state folder, on\n"
+		"127.0.0.1:4420.\n",
 	.groups = groups,
 	.group_count = ARRAY_LEN(groups),
 	.fn = cmd_serve,

@@ -67,7 +67,7 @@ struct config_ns {
 	bool is_protect_given;               /* the document has the key write_protect */
 	bool is_private;                     /* must be masked, with one host at most */
 	char *label;                         /* NULL: none */
-	bool is_clustered;                   /* other members of the cluster serve it too */
+	bool is_clustered;                   /* other members serve the namespace too */
 };
 
 struct config_subsystem {
@@ -92,7 +92,7 @@ struct config_port {
 	enum discovery_transport transport; /* one of this build */
 	struct net_addr listen;
 	char advertise[NET_ADDR_TEXT_BYTES];
-	char (*subsystems)[NVME_NQN_BYTES]; /* offered here, unless offers_all is set */
+	char (*subsystems)[NVME_NQN_BYTES]; /* that the port offers, unless offers_all is set */
 	unsigned subsystem_count;
 	bool offers_all;
 	bool is_discovery_only;

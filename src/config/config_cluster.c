@@ -187,16 +187,17 @@ static const char *const fence_words[] = {"kill", "none"};
 
 #define PEER struct peer_config
 static const struct config_field peer_fields[] = {
-	{"name", "its name", .change = FIELD_NAMES, FIELD_IS_CHARS(PEER, name), .parse = name_parse,
-	 .missing = NAME_MISSING},
-	{"address", "its \"listen\"", .type = "string", FIELD_AT(PEER, addr, struct peer_addr),
-	 .parse = addr_parse, .write = addr_write, .missing = ADDR_MISSING},
-	{"cntlids", "first and last identifier of its controllers", .type = "array",
+	{"name", "name of the peer", .change = FIELD_NAMES, FIELD_IS_CHARS(PEER, name),
+	 .parse = name_parse, .missing = NAME_MISSING},
+	{"address", "the peer's \"listen\" address", .type = "string",
+	 FIELD_AT(PEER, addr, struct peer_addr), .parse = addr_parse, .write = addr_write,
+	 .missing = ADDR_MISSING},
+	{"cntlids", "first and last identifier of the peer's controllers", .type = "array",
 	 FIELD_AT(PEER, cntlid_first, uint16_t), .count_offset = offsetof(PEER, cntlid_last),
 	 .parse = cntlids_parse, .write = cntlids_write, .missing = CNTLIDS_MISSING},
-	{"fence", "whether it may be killed", .words = fence_words,
+	{"fence", "whether the peer may be killed", .words = fence_words,
 	 .word_count = ARRAY_LEN(fence_words), FIELD_AT(PEER, may_kill, bool),
-	 .absent = "as the cluster says", .parse = peer_fence_parse, .write = peer_fence_write},
+	 .absent = "the cluster's \"fence\"", .parse = peer_fence_parse, .write = peer_fence_write},
 };
 
 const struct config_object config_peer_object = {"peer", sizeof(PEER), NULL, peer_fields,
@@ -322,9 +323,9 @@ _Static_assert(PEER_SECRET_BYTES == 32, "cluster_fields names 32 characters");
 
 #define CLUSTER struct config_cluster
 static const struct config_field cluster_fields[] = {
-	{"name", "of this member", .change = FIELD_FIXED, FIELD_IS_CHARS(CLUSTER, peers.name),
+	{"name", "name of this member", .change = FIELD_FIXED, FIELD_IS_CHARS(CLUSTER, peers.name),
 	 .parse = name_parse, .missing = NAME_MISSING},
-	{"listen", "where other members connect", .change = FIELD_FIXED, .type = "string",
+	{"listen", "address that other members connect to", .change = FIELD_FIXED, .type = "string",
 	 FIELD_AT(CLUSTER, peers.listen, struct peer_addr), .parse = addr_parse,
 	 .write = addr_write, .missing = ADDR_MISSING},
 	{"secret_file", "a file of mode 0600 with the secret that all members share",

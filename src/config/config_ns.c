@@ -174,18 +174,18 @@ static bool hidden_is_written(const struct config_writing *writing, const void *
 
 #define NS struct config_ns
 static const struct config_field ns_fields[] = {
-	{"nsid", "its number in the subsystem", FIELD_IS_U32(NS, nsid, 1, CONFIG_NSID_MAX),
-	 .change = FIELD_NAMES, .absent = "the lowest free number", FIELD_SERVED(struct ns, nsid),
+	{"nsid", "NSID of the namespace", FIELD_IS_U32(NS, nsid, 1, CONFIG_NSID_MAX),
+	 .change = FIELD_NAMES, .absent = "the lowest free NSID", FIELD_SERVED(struct ns, nsid),
 	 .argument = "N"},
-	{"media", "the medium that stores its blocks, as for --ns of weft serve",
+	{"media", "medium with the namespace's blocks, as for --ns of weft serve",
 	 FIELD_IS_TEXT(NS, media, UINT32_MAX), .parse = media_parse, .merge = media_merge,
 	 .argument = "SPEC",
-	 .missing = "give the medium that stores its blocks, such as "
+	 .missing = "give the medium with the namespace's blocks, such as "
 		    "\"file:/var/lib/weft/disk.img,size=10G\" or \"mem:1G\""},
-	{"uuid", "its UUID", .kind = FIELD_ID, FIELD_AT(NS, uuid, struct uuid), .absent = "random",
-	 FIELD_SERVED(struct ns, uuid), .parse = uuid_field_parse, .is_written = id_is_written,
-	 .write = uuid_write, .argument = "UUID"},
-	{"nguid", "its NGUID, 32 hexadecimal digits", .kind = FIELD_ID,
+	{"uuid", "UUID of the namespace", .kind = FIELD_ID, FIELD_AT(NS, uuid, struct uuid),
+	 .absent = "random", FIELD_SERVED(struct ns, uuid), .parse = uuid_field_parse,
+	 .is_written = id_is_written, .write = uuid_write, .argument = "UUID"},
+	{"nguid", "NGUID of the namespace, 32 hexadecimal digits", .kind = FIELD_ID,
 	 .offset = offsetof(NS, nguid), .absent = "the UUID's bytes",
 	 FIELD_SERVED(struct ns, nguid), .parse = nguid_parse, .is_written = id_is_written,
 	 .write = nguid_write, .argument = "HEX"},
@@ -197,9 +197,9 @@ static const struct config_field ns_fields[] = {
 	 .check = protect_given_note},
 	{"ana_group", "ANA group, 1 to 1024", FIELD_IS_U32(NS, ana_group, 1, CONFIG_ANA_GROUP_MAX),
 	 .number = 1, FIELD_SERVED(struct ns, ana_group), .argument = "N"},
-	{"private", "whether only one host at a time may have it", FIELD_IS_BOOL(NS, is_private),
-	 FIELD_SERVED(struct ns, is_private)},
-	{"clustered", "whether other members of the cluster serve it too",
+	{"private", "whether only one host at a time may use the namespace",
+	 FIELD_IS_BOOL(NS, is_private), FIELD_SERVED(struct ns, is_private)},
+	{"clustered", "whether other members of the cluster serve the namespace too",
 	 FIELD_IS_BOOL(NS, is_clustered), .change = FIELD_FIXED,
 	 FIELD_SERVED(struct ns, is_clustered)},
 	{"hosts", "a host that sees the namespace",
@@ -208,7 +208,7 @@ static const struct config_field ns_fields[] = {
 	{"hidden_from", "a host from which the namespace is hidden",
 	 FIELD_IS_NQNS(NS, hidden_from, hidden_count, CONFIG_HOSTS_MAX),
 	 .is_written = hidden_is_written, .argument = "NQN|none"},
-	{"label", "a note for people, at most 256 bytes",
+	{"label", "description of the namespace, at most 256 bytes",
 	 FIELD_IS_TEXT(NS, label, TARGET_NS_LABEL_BYTES), .argument = "TEXT"},
 };
 

@@ -143,7 +143,7 @@ static void offers_merge(struct config_merge *merge, const struct config_field *
 static const struct config_field ana_fields[] = {
 	{"group", "ANA group", FIELD_IS_U32(struct ana_group_state, group, 1, CONFIG_ANA_GROUP_MAX),
 	 .change = FIELD_NAMES, .missing = "give the number of an ANA group"},
-	{"state", "its state on this port", .kind = FIELD_WORD, .words = ana_state_names,
+	{"state", "state of the group on this port", .kind = FIELD_WORD, .words = ana_state_names,
 	 .word_count = ANA_STATE_NAMES, FIELD_AT(struct ana_group_state, state, enum ana_state),
 	 .missing = "give \"non-optimized\" or another state"},
 };
@@ -236,7 +236,7 @@ static const char *const transport_words[] = {[DISCOVERY_TCP] = "tcp"};
 
 #define PORT struct config_port
 static const struct config_field port_fields[] = {
-	{"id", "its number", FIELD_IS_U16(PORT, id, 1, UINT16_MAX), .change = FIELD_NAMES,
+	{"id", "number of the port", FIELD_IS_U16(PORT, id, 1, UINT16_MAX), .change = FIELD_NAMES,
 	 .absent = "the lowest free number", FIELD_SERVED(struct port, id), .argument = "N"},
 	{"transport", "transport that hosts use",
 	 FIELD_IS_WORD(PORT, transport, enum discovery_transport, transport_words),
@@ -249,16 +249,16 @@ static const struct config_field port_fields[] = {
 	{"advertise", "address in the discovery log, if not the listen address",
 	 FIELD_IS_CHARS(PORT, advertise), FIELD_SERVED(struct port, advertise_address),
 	 .parse = advertise_parse, .argument = "ADDR"},
-	{"discovery", "whether the port answers discovery only",
+	{"discovery", "whether the port offers discovery only",
 	 FIELD_IS_BOOL(PORT, is_discovery_only), FIELD_SERVED(struct port, is_discovery_only)},
-	{"subsystems", "a subsystem that is offered here",
+	{"subsystems", "a subsystem that this port offers",
 	 FIELD_IS_NQNS(PORT, subsystems, subsystem_count, CONFIG_SUBSYSTEMS_MAX), .absent = "all",
 	 .check = offers_check, .is_written = offers_are_written, .write = offers_write,
 	 .merge = offers_merge, .option = "subsystem", .argument = "NQN|none"},
-	{"ana", "ANA groups that are not optimized here", .type = "array",
+	{"ana", "ANA groups that are not optimized on this port", .type = "array",
 	 .max = CONFIG_ANA_GROUP_MAX, .parse = ana_list_parse, .write = ana_list_write,
 	 .sort = ana_sort, .release = ana_release, .object = &config_ana_object},
-	{"zero_copy", "whether data of reads is sent without a copy",
+	{"zero_copy", "whether data that hosts read is sent without a copy",
 	 FIELD_IS_WORD(PORT, zero_copy, enum zero_copy, zero_copy_words),
 	 FIELD_SERVED(struct port, zero_copy)},
 	/* From a page to the largest possible transfer. */

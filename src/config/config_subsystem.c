@@ -201,12 +201,12 @@ static json_t *capacity_write(const struct config_writing *writing,
 
 #define SUBSYSTEM struct config_subsystem
 static const struct config_field pool_fields[] = {
-	{"folder", "where hosts make namespaces of their own",
+	{"folder", "folder in which hosts make namespaces of their own",
 	 FIELD_IS_TEXT(SUBSYSTEM, pool_folder, CONFIG_POOL_FOLDER_MAX), .parse = folder_parse,
 	 .argument = "PATH",
 	 .missing = "give the folder in which hosts' namespaces become files, such as "
 		    "\"/var/lib/weft/pool\""},
-	{"capacity", "maximum of the sum of their sizes, such as 1T", .type = "string",
+	{"capacity", "limit of the sum of the namespaces' sizes, such as 1T", .type = "string",
 	 .parse = capacity_parse, .write = capacity_write, .argument = "SIZE",
 	 .missing =
 		 "give the maximum size of all namespaces in the folder together, such as \"1T\""},
@@ -245,7 +245,7 @@ static void pool_release(void *of)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct config_field subsystem_fields[] = {
-	{"nqn", "its name, used once", FIELD_IS_CHARS(SUBSYSTEM, nqn),
+	{"nqn", "NQN of the subsystem, used once", FIELD_IS_CHARS(SUBSYSTEM, nqn),
 	 FIELD_SERVED(struct subsystem, nqn), .change = FIELD_NAMES, .parse = nqn_parse,
 	 .missing = "give a name such as " TARGET_DEFAULT_NQN},
 	{"serial", "serial number, 1 to 20 characters", FIELD_IS_CHARS(SUBSYSTEM, serial),
@@ -258,13 +258,12 @@ static const struct config_field subsystem_fields[] = {
 	{"hosts", "a host that may connect, or see the namespace",
 	 FIELD_IS_NQNS(SUBSYSTEM, hosts, host_count, CONFIG_HOSTS_MAX), .merge = hosts_merge,
 	 .option = "host", .argument = "NQN|any|none"},
-	{"rights", "what hosts may change of state that they share", .type = "object",
-	 .parse = rights_parse, .write = rights_write, .merge = rights_merge,
-	 .release = rights_release},
-	{"pool", "where namespaces that hosts create become files", .type = "object",
+	{"rights", "shared state that hosts may change", .type = "object", .parse = rights_parse,
+	 .write = rights_write, .merge = rights_merge, .release = rights_release},
+	{"pool", "folder and size limit for namespaces that hosts create", .type = "object",
 	 .parse = pool_parse, .is_written = pool_is_written, .write = pool_write,
 	 .release = pool_release, .object = &config_pool_object},
-	{"namespaces", "its namespaces", .type = "array", .max = CONFIG_NSID_MAX,
+	{"namespaces", "namespaces of the subsystem", .type = "array", .max = CONFIG_NSID_MAX,
 	 .parse = namespaces_parse, .write = namespaces_write, .sort = namespaces_sort,
 	 .release = namespaces_release, .object = &config_ns_object},
 };

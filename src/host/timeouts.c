@@ -96,11 +96,11 @@ static const char *const host_profile_names[] = {
 #define DAY_MS        86400000
 
 const struct host_timeout_field host_timeout_fields[] = {
-	{"connect", "a path, from its first packet until its controller is identified",
+	{"connect", "limit for connecting a path, until the controller is identified",
 	 FIELD(connect_ms), 10, HOUR_MS, false, false},
 	{"keep-alive", "KATO: time without a command after which the controller ends itself",
 	 FIELD(keep_alive_ms), 100, HOUR_MS, false, false},
-	{"command", "time without an answer to a command after which its path is lost",
+	{"command", "time without an answer to a command after which the path is lost",
 	 FIELD(command_ms), 10, DAY_MS, false, false},
 	{"silence", "time without data while an answer is due: the path is lost; 0: off",
 	 FIELD(silence_ms), 30, HOUR_MS, true, false},
@@ -110,17 +110,17 @@ const struct host_timeout_field host_timeout_fields[] = {
 	 FIELD(reconnect_min_ms), 1, HOUR_MS, false, false},
 	{"reconnect-max", "longest wait between two attempts", FIELD(reconnect_max_ms), 1, HOUR_MS,
 	 false, false},
-	{"jitter", "percent by which chance may shorten that wait", FIELD(jitter_percent), 0, 90,
-	 true, true},
-	{"stable", "a path lost sooner is unstable: used last, and the wait keeps doubling",
+	{"jitter", "largest random part that is subtracted from the wait, in percent",
+	 FIELD(jitter_percent), 0, 90, true, true},
+	{"stable", "a path lost sooner than this is used last, and the wait keeps doubling",
 	 FIELD(stable_ms), 1, HOUR_MS, true, false},
 	{"fast-io-fail", "time without a path after which I/O fails; 0: I/O waits for ever",
 	 FIELD(fast_io_fail_ms), 1, DAY_MS, true, false},
-	{"ctrl-loss", "time until a path is reported as lost, and still tried; 0: never",
+	{"ctrl-loss", "time after which a path that is down is reported as lost; 0: never",
 	 FIELD(ctrl_loss_ms), 1, DAY_MS, true, false},
-	{"quiesce", "CQT of a target that reports none: to end its commands after KATO",
-	 FIELD(quiesce_ms), 1, HOUR_MS, false, false},
-	{"reset", "a Cross-Controller Reset that takes longer is tried on another path",
+	{"quiesce", "time for a target without CQT to end commands after KATO", FIELD(quiesce_ms),
+	 1, HOUR_MS, false, false},
+	{"reset", "time after which a Cross-Controller Reset is tried on another path",
 	 FIELD(reset_ms), 1, HOUR_MS, false, false},
 };
 const unsigned host_timeout_field_count = ARRAY_LEN(host_timeout_fields);
