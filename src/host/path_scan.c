@@ -241,7 +241,7 @@ static void look_take_descriptors(struct scan_look *look)
 	int res = identify_ns_descriptors_decode(look->page, &look->identity);
 
 	if (res != 0) {
-		look_skip(look, res == -EOPNOTSUPP ? "it has another command set"
+		look_skip(look, res == -EOPNOTSUPP ? "the namespace has another command set"
 						   : "its descriptors are invalid");
 		return;
 	}
