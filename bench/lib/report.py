@@ -24,7 +24,8 @@ NAMES = {"weft": "weft", "spdk": "SPDK", "echo": "ceiling", "echo-sleep": "block
          "weft-r2t": "weft by R2T", "weft-file": "weft on the file", "spdk>weft": "SPDK's client on weft",
          "weft>spdk": "weft's client on SPDK", "weft>weft-hot": "weft perf",
          "spdk>weft-hot": "spdk_nvme_perf"}
-PASS, MISS, TOLD, UNKNOWN = "pass", "MISS", "told", "not measured"
+PASS, MISS, REPORTED, UNKNOWN = "pass", "MISS", "reported", "not measured"
+FORMER_WORDS = {"told": REPORTED}    # verdicts in files of earlier versions
 
 
 def check(title, value, relation=">=", limit=None, key="other", reason="", is_ratio=True, is_noisy=False):
@@ -36,7 +37,7 @@ def check(title, value, relation=">=", limit=None, key="other", reason="", is_ra
         verdict = UNKNOWN
         reason = reason or "no run succeeded"
     elif limit is None:
-        verdict = TOLD
+        verdict = REPORTED
     else:
         held = {">=": value.median >= limit, "<=": value.median <= limit, "<": value.median < limit}[relation]
         verdict = PASS if held else MISS
@@ -248,6 +249,9 @@ def load(path):
         result = json.load(f)
     if not isinstance(result, dict) or "rows" not in result:
         raise ValueError("%s is not a result of bench/run" % path)
+    for row in result["rows"]:
+        for c in row["checks"]:
+            c["verdict"] = FORMER_WORDS.get(c["verdict"], c["verdict"])
     return result
 
 

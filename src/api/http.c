@@ -523,7 +523,7 @@ static void room_make(struct http_server *server, struct http_conn *newest)
 	if (victim->needs_token)
 		net_addr_format_host(&victim->peer, text);
 	log_limited(LOG_LEVEL_WARN, "control",
-		    "the REST API has too many connections: closing %s one from %s",
+		    "the REST API has too many connections: closing %s connection from %s",
 		    victim == newest ? "the newest" : "the oldest", text);
 	shutdown(victim->fd, SHUT_RDWR);
 	victim->deadline_ns = NO_DEADLINE;

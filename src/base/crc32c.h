@@ -12,7 +12,7 @@
 
 /* Running form: start with CRC32C_START, feed pieces, finish with crc32c_finish. */
 uint32_t crc32c_update(uint32_t running, const void *data, size_t len_bytes);
-/* The same without ISA-L: for builds without ISA-L, and for the test that compares both. */
+/* crc32c_update in plain C: for builds without ISA-L, and for the test that compares both. */
 uint32_t crc32c_update_portable(uint32_t running, const void *data, size_t len_bytes);
 
 static inline uint32_t crc32c_finish(uint32_t running)

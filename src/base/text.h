@@ -34,7 +34,7 @@ size_t text_utf8_bytes(const char *text);
  * terminates; a result that does not fit is truncated between characters. Returns `to`.
  */
 char *text_escape(const char *from, char *to, size_t to_bytes);
-/* The same in allocated memory, freed with free(). NULL: out of memory. */
+/* As text_escape, in memory that the caller frees with free(). NULL: out of memory. */
 char *text_escape_dup(const char *from);
 
 /* Escapes one segment of a URL's path: characters not allowed there become %XX (RFC 3986, pchar).

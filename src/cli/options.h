@@ -118,7 +118,8 @@ int cli_given_error(const struct cli_given *given, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* "--rw: "randred" is not one of read, write, ...; did you mean randread?" Returns -1. */
 int cli_words_error(const struct cli_given *given);
-/* The same for a word that is not the value of an option. Returns CLI_USAGE. */
+/* As cli_words_error, for a word that is not the value of an option. `words` are those allowed,
+ * separated by blanks. Returns CLI_USAGE. */
 int cli_word_error(const char *command, const char *what, const char *words, const char *given);
 /* Parses a number from `min` to `max`. 0, or -1 after a message. */
 int cli_given_number(const struct cli_given *given, uint64_t min, uint64_t max,

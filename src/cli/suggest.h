@@ -15,7 +15,8 @@
  */
 const char *cli_suggest(const char *word, const char *(*at)(const void *context, size_t index),
 			const void *context);
-/* The same for a list of words separated by blanks; copied to `text`. NULL: none. */
+/* The word nearest to `word` in a list separated by blanks, copied to `text`. NULL: none is near
+ * enough. */
 const char *cli_suggest_word(const char *word, const char *words, char *text, size_t text_bytes);
 
 #endif

@@ -351,7 +351,7 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 	else if (file->withhold == PEER_WITHHOLD_UNASKED && !file->is_another)
 		snprintf(problem->text, sizeof(problem->text),
 			 "the file that this member had under the UUID was refused, because member "
-			 "%s had another one. Whether the present file is the refused one is "
+			 "%s had another file. Whether the present file is the refused one is "
 			 "unknown: member %s cannot be asked or has no file. The namespace is "
 			 "inaccessible through this member until member %s has the present file "
 			 "too. If the other member's file is gone for good and the present file is "
@@ -360,10 +360,10 @@ static void hold_text(const struct peers *peers, const struct candidate *candida
 	else if (file->withhold == PEER_WITHHOLD_UNASKED)
 		snprintf(problem->text, sizeof(problem->text),
 			 "the file is not the one that was served last under this name, and member "
-			 "%s, which may still serve that one, cannot be asked or has neither file. "
-			 "The namespace is inaccessible through this member until member %s has "
-			 "the present file too. If the former file is gone for good and the "
-			 "present file is the right one, run `weft ctl namespace recheck`",
+			 "%s, which may still serve the former file, cannot be asked or has "
+			 "neither file. The namespace is inaccessible through this member until "
+			 "member %s has the present file too. If the former file is gone for good "
+			 "and the present file is the right one, run `weft ctl namespace recheck`",
 			 other, other);
 	else
 		snprintf(problem->text, sizeof(problem->text),

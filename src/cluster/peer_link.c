@@ -273,7 +273,7 @@ static void on_proof(struct peer_link *link, const struct peer_frame *frame)
 	struct peer_hello hello;
 
 	if (!proof_is_right(link, frame)) {
-		peer_link_close(link, "wrong secret: all members need the same one");
+		peer_link_close(link, "wrong secret: all members need the same secret");
 		return;
 	}
 	if (peer_hello_decode(link->transcript.bytes + PEER_HEADER_BYTES, &hello) < 0 ||
@@ -289,7 +289,7 @@ static void on_welcome(struct peer_link *link, const struct peer_frame *frame)
 	if (proof_is_right(link, frame))
 		link_rise(link);
 	else
-		peer_link_close(link, "wrong secret: all members need the same one");
+		peer_link_close(link, "wrong secret: all members need the same secret");
 }
 
 static void on_signed(struct peer_link *link, const struct peer_frame *frame)

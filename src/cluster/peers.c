@@ -5,8 +5,8 @@
  * from control are posted to that reactor, and answers are posted back; functions named control_*
  * run on control.
  *
- * Anybody who reaches the address can connect without proof. Such connections are few, each has
- * little memory and two seconds, and the oldest makes room for the next.
+ * Any process that reaches the address can connect without proof. Such connections are few, each
+ * has little memory and two seconds, and the oldest makes room for the next.
  */
 #include "cluster/peers_private.h"
 

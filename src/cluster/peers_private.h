@@ -218,7 +218,7 @@ struct peer_told {
 
 /* Sends the part of our list that the peer does not have. False: call again soon. */
 bool peer_tell(struct peer *peer);
-/* The same; arms the timer for the rest. */
+/* As peer_tell. Arms the timer when a rest of the list is left. */
 void peer_tell_now(struct peer *peer);
 /* Sends the list again from its first entry: the peer may have an older list by now. */
 void peer_tell_again(struct peer *peer);

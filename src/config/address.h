@@ -13,7 +13,8 @@
 int address_probe(const struct net_addr *addr);
 /* Waits while another process has `addr`, until the deadline at most. */
 void address_wait(const struct net_addr *addr, uint64_t deadline_ns);
-/* The same for the path of a Unix socket. Removes the name that a dead process left there. */
+/* Waits while another process has the Unix socket of this path, until the deadline at most. Removes
+ * the name that a dead process left there. */
 void address_wait_unix(const char *path, uint64_t deadline_ns);
 
 #endif

@@ -181,12 +181,14 @@ void config_forget_derived(json_t *document);
  * when out of memory.
  */
 json_t *config_to_json(const struct config *config);
-/* The same with the identities of memory media, because edits find namespaces by UUID. */
+/* Writes the document, with the identities of memory media, because edits find namespaces by
+ * UUID. */
 json_t *config_to_edit_json(const struct config *config);
 /* One element as in config_to_edit_json. */
 json_t *config_subsystem_to_json(const struct config_subsystem *subsystem);
 json_t *config_ns_to_json(const struct config_ns *ns);
-/* The same, without the identity that a memory medium got for this run. */
+/* One namespace as in config_to_json, without the identity that a memory medium got for this
+ * run. */
 json_t *config_ns_to_document(const struct config_ns *ns);
 json_t *config_port_to_json(const struct config *config, const struct config_port *port);
 int config_load_json(const json_t *document, struct config **ret_config,

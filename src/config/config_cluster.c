@@ -82,10 +82,11 @@ static void addr_parse(struct config_cursor *at, const json_t *object,
 			config_complain(at, key, "the path has more than %zu bytes",
 					sizeof(addr->path) - 1);
 		else if (!unix_addr_fits(path))
-			config_complain(at, key,
-					"the name of the socket has more than %d bytes, which so "
-					"long a path does not allow",
-					UNIX_ADDR_NAME_MAX);
+			config_complain(
+				at, key,
+				"the socket's file name has more than %d bytes; with a path "
+				"this long the maximum is %d",
+				UNIX_ADDR_NAME_MAX, UNIX_ADDR_NAME_MAX);
 	} else if (net_addr_parse(text, 0, &addr->addr) || net_addr_port(&addr->addr) == 0) {
 		config_complain(at, key, "\"%s\" must be \"unix:/PATH\", or a numeric ADDRESS:PORT",
 				text);

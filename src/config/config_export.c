@@ -2,7 +2,7 @@
 /*
  * Writes a configuration as a document with every default and identity, with keys and elements in a
  * fixed order, so that equal configurations give equal bytes and reading the document back gives
- * the same configuration. The tables of fields say what is written of each object
+ * the same configuration. The tables of fields define what is written of each object
  * (config/fields.h). The UUID that a memory medium got for this run is left out, because the next
  * run makes another (config_identity.c); only edits see it.
  *

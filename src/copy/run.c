@@ -211,7 +211,7 @@ static void run_complain(const struct run *run)
 	else if (copy->result == -EILSEQ)
 		tool_error(command,
 			   "%s differs from %s between byte %" PRIu64 " and %" PRIu64
-			   ": one side was written to meanwhile, or the copy is bad",
+			   ": FROM or TO was written to during the copy, or data was corrupted",
 			   copy->to.name, copy->from.name, copy->failed_at,
 			   copy->failed_at + run->options->piece_bytes);
 	else if (copy->result == -EFBIG && copy->from.is_stream)

@@ -335,7 +335,7 @@ static void pump(struct reactor_msg *msg)
 
 static void origin_take(struct change_run *run, const char *origin)
 {
-	text_copy(run->origin, sizeof(run->origin), origin ? origin : "somebody");
+	text_copy(run->origin, sizeof(run->origin), origin ? origin : "unknown");
 }
 
 /* Without memory for a run the change fails before this function returns. Hosts are still

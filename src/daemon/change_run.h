@@ -43,8 +43,7 @@ struct drain {
 	void (*drained)(void *arg, int res); /* NULL: the result has no receiver any more */
 	void *arg;
 	struct change_run *run; /* NULL: the run has ended */
-	/* `run` is over except for its answer, which waits for this drain. Other changes run
-	 * meanwhile. */
+	/* `run` has ended; only its answer waits for this drain. Other changes run meanwhile. */
 	bool has_answer;
 };
 

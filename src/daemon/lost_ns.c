@@ -74,7 +74,7 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 	if (is_recreated && !has_path(media)) {
 		config_errors_add(errors,
 				  "namespace %u (%s) is not a file, and only a file can be created "
-				  "anew: recheck the namespace when its store can be reached, or "
+				  "anew: recheck the namespace when its medium can be reached, or "
 				  "remove it",
 				  nsid, media->spec);
 		return -EOPNOTSUPP;

@@ -56,7 +56,7 @@ static void limit_due(struct reactor_timer *timer)
 {
 	struct media_closing *closing = container_of(timer, struct media_closing, limit);
 
-	log_warn("control", "%u media have not closed within %d s: the end does not wait for them",
+	log_warn("control", "%u media have not closed within %d s: ending without them",
 		 closing->count.ending, LIMIT_S);
 	wait_end(closing);
 }

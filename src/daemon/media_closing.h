@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits at the end of a daemon for the media of its registry: a medium with state per reactor
- * closes after media_close has returned, and a cancelled opening ends when its driver says so.
+ * closes after media_close has returned, and a cancelled opening ends when its driver reports it.
  * Outlives the registry until the last medium has closed. Control thread.
  */
 #ifndef WEFT_DAEMON_MEDIA_CLOSING_H

@@ -98,12 +98,13 @@ static void opening_time_out(struct medium_opening *opening)
 	opening->res = -ETIMEDOUT;
 	if (opening->terms.must_not_wait)
 		media_fail(&opening->error, 0,
-			   "the medium has not opened within %d s: check that its store can be "
-			   "reached, then try again",
+			   "the medium has not opened within %d s: check that its file or device "
+			   "can be reached, then try again",
 			   MEDIA_OPEN_LIMIT_S);
 	else
 		media_fail(&opening->error, 0,
-			   "%.120s has not opened within %d s: check that its store can be reached",
+			   "%.120s has not opened within %d s: check that its file or device can "
+			   "be reached",
 			   opening->spec, MEDIA_OPEN_LIMIT_S);
 }
 

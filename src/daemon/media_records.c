@@ -334,8 +334,8 @@ void media_record_take_back(const struct keeper *keeper, const char *path,
 
 	if (res < 0)
 		log_warn("control",
-			 "%s: the file was not recreated, which could not be saved (%s): after a "
-			 "restart it must be recreated, whatever the file holds",
+			 "%s: cannot save that the recreation was undone (%s): after a restart run "
+			 "`weft ctl namespace recreate`, also if the file has data",
 			 path, strerror(-res));
 }
 

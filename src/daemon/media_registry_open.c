@@ -392,10 +392,11 @@ void media_registry_measure(struct media_registry *registry, uint64_t now_ns)
 static void size_look(const struct media_registry *registry, const struct media *media)
 {
 	if (!registry->has_begun && !media_is_current(media, media->spec))
-		log_limited(LOG_LEVEL_INFO, "control",
-			    "%s: its store has another size than is served; the next change of the "
-			    "configuration serves that",
-			    media->spec);
+		log_limited(
+			LOG_LEVEL_INFO, "control",
+			"%s: the file or device is now larger or smaller than the served size; the "
+			"next change of the configuration serves the new size",
+			media->spec);
 }
 
 static void on_told(struct media_listener *listener, struct media *media, unsigned events)

@@ -83,7 +83,7 @@ static void former_look(void *arg, const json_t *ns)
 	char *path = config_media_path(document_text(ns, "media"));
 
 	if (is_other_owner(rollback, path, document_text(ns, "uuid")))
-		rollback->other_uuid = "another namespace that was removed again";
+		rollback->other_uuid = "a namespace that has been removed";
 	free(path);
 }
 
@@ -103,7 +103,7 @@ static void owner_check(struct rollback *rollback)
 	    store_each_former_ns(rollback->store, rollback->generation, former_look, rollback) < 0)
 		refuse(rollback, "the history cannot be read");
 	if (rollback->other_uuid)
-		refuse(rollback, "%.300s has been used by %s since, and holds its data",
+		refuse(rollback, "%.300s has since been used by %s, and holds its data",
 		       rollback->path, rollback->other_uuid);
 }
 

@@ -108,7 +108,7 @@ static int refuse(const struct uuid *uuid, const char *former, bool is_missing,
 
 	snprintf(ret_error->text, sizeof(ret_error->text),
 		 "%snot the file of this UUID, which is %.60s. Keep that file, or omit the UUID; "
-		 "to use this one: remove the namespace, weft ctl removed drop %s, add it again",
+		 "to use this file: remove the namespace, weft ctl removed drop %s, add it again",
 		 is_missing ? "missing, and " : "", former, uuid_format(uuid, text));
 	return -EUCLEAN;
 }

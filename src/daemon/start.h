@@ -2,12 +2,12 @@
 /*
  * What a target starts with: the source (the file of -c, or the flags) or the saved state.
  *
- * The store has a hash of the source that its state began with. With the same source, or with none,
- * the saved state is used, with every change made since. The first start without a source uses the
- * embedded default. A changed source would undo those changes, so the start is refused with the
- * difference, unless source and state are equal, --merge applies what the source adds and changes
- * to the saved state, or --reset replaces the saved state and keeps a copy. Main thread, before the
- * reactors run.
+ * The store has a hash of the source that its state was created from. With the same source, or with
+ * none, the saved state is used, with every change made since. The first start without a source
+ * uses the embedded default. A changed source would undo those changes, so the start is refused
+ * with the difference, unless source and state are equal, --merge applies what the source adds and
+ * changes to the saved state, or --reset replaces the saved state and keeps a copy. Main thread,
+ * before the reactors run.
  */
 #ifndef WEFT_DAEMON_START_H
 #define WEFT_DAEMON_START_H

@@ -44,8 +44,9 @@ struct loss_ns {
 	_Atomic uint64_t flushed; /* number of the latest flush that succeeded */
 	_Atomic uint64_t losses;
 	_Atomic uint64_t lost; /* the largest mark in `acked` that was lost */
-	_Atomic uint64_t told; /* the latest loss that a user was told of */
-	/* 1 + the loss up to which later users count as told; 0: up to `told`. See loss_repeat. */
+	_Atomic uint64_t told; /* the latest loss that a user was notified of */
+	/* 1 + the loss up to which later users count as notified of; 0: up to `told`. See
+	 * loss_repeat. */
 	_Atomic uint64_t untold;
 	_Atomic uint64_t seen; /* how often a mark has changed */
 	/* By cache: 1 + begun at the time of the latest acknowledged write. 0: none. */
@@ -93,19 +94,20 @@ static inline uint64_t loss_flush_begin(struct loss_ns *ns)
 }
 
 /* The flush has succeeded at a controller. *told: the latest loss that the user of the flush had
- * been told of when the flush was submitted. failed: number of the user's latest flush that the
+ * been notified of when the flush was submitted. failed: number of the user's latest flush that the
  * controller has failed, 0: none. The user already knows that writes acknowledged before that flush
  * may be lost. Returns false when later writes were lost. *told then includes the loss. */
 bool loss_flush_end(struct loss_ns *ns, uint64_t flush, uint64_t failed, uint64_t *told);
 /*
- * The answer of a flush that loss_flush_end failed reached no program. told_before: the losses that
- * the user counted as told when it was opened. The program that wrote may come back as another
- * user. So users that are opened from now on are told of the loss, until one of them has been told.
+ * The answer of a flush that loss_flush_end failed reached no program. told_before: the result of
+ * loss_told when the user was opened. The program that wrote may come back as another user. So
+ * users that are opened from now on are notified of the loss, until one of them has been notified.
  * Users that were opened before do not count.
  */
 void loss_repeat(struct loss_ns *ns, uint64_t told_before);
-/* The latest loss that a new user counts as told. Losses that no user was told of are left for the
- * new user. Pass *ret_untold to loss_told_late as soon as the user is told of a loss. */
+/* The latest loss that a new user counts as notified of. Losses that no user was notified of are
+ * left for the new user. Pass *ret_untold to loss_told_late as soon as the user is notified of a
+ * loss. */
 uint64_t loss_told(const struct loss_ns *ns, uint64_t *ret_untold);
 void loss_told_late(struct loss_ns *ns, uint64_t untold);
 /* The caches are lost. True: they held acknowledged writes of this namespace. */

@@ -202,8 +202,8 @@ struct mpath_io {
 	/* The block size for which the LBAs and counts in sqe were computed. 0: the command names
 	 * no blocks. After a format with another block size the same LBAs name other bytes. */
 	uint32_t block_bytes;
-	/* Of a flush: the latest loss of writes that the user was told of, at first the result of
-	 * loss_told. In done with MPATH_LOST: the loss that the user is told of now. */
+	/* Of a flush: the latest loss of writes that the user was notified of, at first the result
+	 * of loss_told. In done with MPATH_LOST: the loss that the user is notified of now. */
 	uint64_t losses_told;
 	uint64_t flush_failed; /* of a flush: number of the user's latest failed one; 0: none */
 	void (*done)(struct mpath_io *io);

@@ -257,7 +257,8 @@ int ns_seen(struct path *path, uint32_t nsid, const struct ns_identity *identity
 void ns_set_group(struct path *path, uint32_t nsid, uint32_t group);
 /* The path still has the namespace, unchanged. */
 void ns_still_there(struct path *path, uint32_t nsid, uint32_t number);
-/* The path lists the namespace and could not ask about it: it may be another one than before. */
+/* The path lists the namespace and could not ask about it: it may be another namespace than
+ * before. */
 void ns_unsure(struct path *path, uint32_t nsid, uint32_t number);
 /* The path's scan has ended: a namespace that the scan did not see is not there. */
 void ns_sweep(struct path *path, uint32_t number);

@@ -8,8 +8,8 @@
  * The first scan of a connection reads everything and is followed by the ANA log. After a notice a
  * scan reads the list of changes, then only changed and new namespaces. Invalid data of a namespace
  * costs that namespace; an invalid list costs the path. A listed namespace that could not be asked
- * about is asked about again later. Until then it is not used there, because it may be another one,
- * and is not gone.
+ * about is asked about again later. Until then it is not used there, because it may be another
+ * namespace, and is not gone.
  */
 #include "host/mpath_internal.h"
 
@@ -241,7 +241,7 @@ static void look_take_descriptors(struct scan_look *look)
 	int res = identify_ns_descriptors_decode(look->page, &look->identity);
 
 	if (res != 0) {
-		look_skip(look, res == -EOPNOTSUPP ? "it has another command set"
+		look_skip(look, res == -EOPNOTSUPP ? "the namespace has another command set"
 						   : "its descriptors are invalid");
 		return;
 	}

@@ -145,7 +145,7 @@ void file_overlap_begin(struct file_backing *backing, struct file_overlap *overl
  * called later on the reactor with the result in overlap->result. */
 bool file_overlap_end(struct file_backing *backing, struct file_overlap *overlap,
 		      struct reactor *reactor, void (*done)(struct reactor_msg *msg));
-/* The same for a sync whose result nobody waits for. */
+/* As file_overlap_end, for a sync whose result has no receiver. */
 void file_overlap_drop(struct file_backing *backing, struct file_overlap *overlap);
 /* On the reactor of a sync that is held, or whose `done` is already posted: stops waiting, and the
  * result becomes -ECANCELED. */

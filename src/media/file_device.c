@@ -180,13 +180,13 @@ static int fail_unsure(dev_t dev, const struct media_spec *spec, struct media_er
 	bool is_deleted =
 		len > strlen(DELETED) && strcmp(file + len - strlen(DELETED), DELETED) == 0;
 
-	return media_fail(ret_error, -EUCLEAN,
-			  "%.50s: its backing file %s, so whether it is the device that was served "
-			  "is unknown; %sif it is, recheck the namespace",
-			  spec->path,
-			  is_deleted ? "was deleted"
-				     : "could not be identified then, or cannot now",
-			  is_deleted ? "losetup -d would free the data: copy them first; " : "");
+	return media_fail(
+		ret_error, -EUCLEAN,
+		"%.50s: its backing file %s, so weft cannot check that this is the served "
+		"device; %sif this is the served device, recheck the namespace",
+		spec->path,
+		is_deleted ? "was deleted" : "could not be identified then, or cannot now",
+		is_deleted ? "losetup -d would free the data: copy them first; " : "");
 }
 
 int file_device_check(dev_t dev, const struct media_spec *spec, struct media_error *ret_error)

@@ -213,7 +213,7 @@ static int check_loop(const struct media_spec *spec, const struct stat *st,
 			return 0;
 		return media_fail(ret_error, -EBUSY,
 				  "%.110s is the file of /dev/loop%d, which may be mounted; detach "
-				  "that one (losetup -d), or serve it instead of the file",
+				  "the loop device (losetup -d), or serve it instead of the file",
 				  spec->path, found);
 	}
 	if (!file_loop_backing(st->st_rdev, &dev, &inode))

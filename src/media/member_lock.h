@@ -41,7 +41,8 @@ int member_lock_file(int fd, struct member_file *ret_file);
  * after all others are closed, and for the fence lock. Never write through it. A descriptor or
  * -errno. */
 int member_lock_watch(int fd);
-/* The same for a path that this process has not opened; read-only if the file is not writable. */
+/* As member_lock_watch, for a path that this process has not opened. Opens read-only if the file is
+ * not writable. */
 int member_lock_watch_path(const char *path);
 /*
  * Checks that no I/O of a former process of the member holds its lock. may_wait: blocks for up to

@@ -78,7 +78,7 @@ uint64_t bad_view_stamp(const struct bad_view *view);
 /* Whether a sector of the range is bad; fills in the first one. `view` NULL: no sector is bad. */
 bool bad_view_find(const struct bad_view *view, uint64_t first_sector, uint64_t sector_count,
 		   uint64_t *ret_bad_sector);
-/* The same in blocks of 2^block_shift bytes. */
+/* As bad_view_find, with the range and the result in blocks of 2^block_shift bytes. */
 bool bad_view_find_block(const struct bad_view *view, uint32_t block_shift, uint64_t first_block,
 			 uint64_t block_count, uint64_t *ret_bad_block);
 

@@ -146,11 +146,12 @@ int ns_live_keep(const struct keeper *keeper, const struct ns_live *live, const 
 
 /* ---- the truth: control reactor only -------------------------------------------------------- */
 
-/* NULL: none ever. Setting takes over the new one and puts the former one. */
+/* NULL: no reservation was ever made. The setter takes ownership of the reservation and releases
+ * the former one. */
 struct reservation *ns_live_reservation(const struct ns_live *live);
 void ns_live_set_reservation(struct ns_live *live, struct reservation *taken_reservation);
-/* NULL until set. The live owns the one that is set and destroys it at its end; the caller of the
- * setter owns the former one. */
+/* NULL until set. The live state owns the marks and destroys them at its end. The caller of the
+ * setter owns the former marks. */
 struct bad_blocks *ns_live_bad_blocks(const struct ns_live *live);
 void ns_live_set_bad_blocks(struct ns_live *live, struct bad_blocks *taken_bad);
 

@@ -154,7 +154,6 @@ void perf_mpath_submit(struct perf_io *io, uint32_t nsid);
 /* Called at the start and at the end of the measured time. */
 void perf_mpath_on_measure_begin(struct perf_job *job);
 void perf_mpath_on_measure_end(struct perf_job *job);
-unsigned perf_mpath_paths_of(const struct perf_options *options, unsigned target);
 
 /* run.c */
 void perf_job_on_connected(struct perf_job *job);

@@ -36,15 +36,6 @@ struct perf_mio {
 	struct perf_io *perf_io;
 };
 
-unsigned perf_mpath_paths_of(const struct perf_options *options, unsigned target)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < options->mpath.path_count; i++)
-		count += options->mpath.paths[i].target == target;
-	return count;
-}
-
 /* ---- opening and closing -------------------------------------------------------------------- */
 
 static bool paths_are_complete(const struct perf_mpath *perf_mpath)

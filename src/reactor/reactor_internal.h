@@ -136,7 +136,8 @@ void reactor_backlog_drain(struct reactor *reactor);
 void reactor_backlog_free(struct reactor *reactor);
 /* Submits queued requests and collects completions that the kernel holds back, without waiting. */
 void reactor_ring_flush(struct reactor *reactor);
-/* The same, and waits for one completion or for `timeout_ns` (UINT64_MAX: no limit). */
+/* Submits queued requests, then waits for one completion or for `timeout_ns` (UINT64_MAX: no
+ * limit). */
 void reactor_ring_wait(struct reactor *reactor, uint64_t timeout_ns);
 /* Runs the callbacks of at most REACTOR_CQE_BUDGET completions. */
 void reactor_ring_reap(struct reactor *reactor);

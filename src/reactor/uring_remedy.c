@@ -44,8 +44,7 @@ const char *uring_remedy(int error)
 		return "io_uring is switched off; run `sysctl kernel.io_uring_disabled=0` as root";
 	if ((error == -EPERM || error == -EACCES) && disabled == 1)
 		return "only root and members of kernel.io_uring_group may use io_uring; run as "
-		       "one "
-		       "of them, or `sysctl kernel.io_uring_disabled=0`";
+		       "root or as a member of the group, or `sysctl kernel.io_uring_disabled=0`";
 	if ((error == -EPERM || error == -EACCES || error == -ENOSYS) && is_filtered())
 		return "a seccomp profile refuses io_uring, as those of container runtimes do by "
 		       "default; allow io_uring_setup, io_uring_enter and io_uring_register "

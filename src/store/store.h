@@ -71,7 +71,7 @@ int store_set_counters(struct store *store, const struct store_counters *counter
 
 /* The generation of the kept document; 0: none is kept. */
 uint64_t store_generation(const struct store *store);
-/* The hash of the source that the state began with; empty: none. */
+/* The hash of the source that the state was created from; empty: none. */
 const char *store_source_hash(const struct store *store);
 /* The working folder of the process that made the last change: the base of its relative paths. */
 const char *store_folder(const struct store *store);

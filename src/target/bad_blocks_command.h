@@ -25,8 +25,8 @@ void bad_blocks_mark_for(struct slot *slot);
 void bad_blocks_heal_for(struct slot *slot, nvme_status status);
 
 /*
- * Format NVM, on the control reactor: removes all marks. Calls `done` as ns_live_publish does.
- * Returns 0 or -errno. On -errno nothing has changed and `done` is not called.
+ * Format NVM, on the control reactor: removes all marks. Calls `done` as ns_live_publish_start
+ * does. Returns 0 or -errno. On -errno nothing has changed and `done` is not called.
  */
 int bad_blocks_clear(struct target *target, struct ns_live *live, void (*done)(void *arg),
 		     void *arg);

@@ -5,12 +5,11 @@
  * the subsystem (descriptor format 2h): TP4130. Runs on the queue's reactor.
  *
  * Everything that can be judged is judged before the first block is written. Then the ranges are
- * copied in order, piece by piece: each piece is read into a buffer and written from there. Before
- * each read and each write, the rights to the destination and to all sources are judged again if
- * they may have changed (target/reach.h). The
- * range descriptors are in the same buffer. A range that overlaps its own destination is copied
- * from its end where that is needed. A command that fails reports the first range that was not
- * copied. All ranges before that one are copied.
+ * copied in order, piece by piece: each piece is read into a buffer and written from there. The
+ * range descriptors are in the same buffer. Before each read and each write, the rights to the
+ * destination and to all sources are judged again if they may have changed (target/reach.h). A
+ * range that overlaps its own destination is copied from its end where that is needed. A command
+ * that fails reports the first range that was not copied. All ranges before that one are copied.
  */
 #include "ns/reservation.h"
 #include "target/bad_blocks_command.h"

@@ -10,8 +10,8 @@
  * when it continues: the host may have sent those commands elsewhere. Therefore ctrl_is_in_time is
  * called before data is taken from a socket, a command begins or a medium is used. The first late
  * call ends the controller, before the timer does. A host without keep alive (KATO 0) could keep
- * its controllers for ever: they end after limits.idle_timeout_ms without a command. TCP's probes
- * (reactor_fd_set_options) find a dead peer sooner.
+ * its controllers for ever: they end after limits.idle_timeout_ms without a command. TCP's
+ * keepalive probes find a dead peer sooner.
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -21,7 +21,6 @@
 
 #include <stdatomic.h>
 
-struct queue;
 struct slot;
 struct target;
 

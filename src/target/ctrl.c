@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Controllers: creation by Connect, the registry of their identifiers, I/O queues that attach and
+ * Controllers: creation by Connect, the table of their identifiers, I/O queues that attach and
  * detach, and the end. ctrl.h describes which reactor owns what.
  *
  * Functions named registry_* run on the first reactor. The others run on the controller's reactor

@@ -110,8 +110,9 @@ void flush_all_cancel(struct slot *slot); /* cmd_flush.c */
  * that the fields can express, and all that any medium promises.
  */
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits);
-/* The same for a fused Compare and Write (NACWU). The limit is lower, because the host's blocks and
- * the stored blocks share one buffer. */
+/* The number of blocks of a fused Compare and Write that are compared and written atomically
+ * (NACWU). Lower than ns_atomic_blocks, because the host's blocks and the stored blocks share one
+ * buffer. */
 uint32_t ns_fused_blocks(const struct ns *ns, const struct target_limits *limits);
 /* Success when the namespace is accessible through the port of this queue now. */
 static inline nvme_status io_check_path(const struct queue *queue, const struct ns *ns)

@@ -124,13 +124,3 @@ void ns_live_publish_start(struct publication *taken_publication, void (*done)(v
 	if (is_first)
 		publication_begin(taken_publication);
 }
-
-int ns_live_publish(struct target *target, struct ns_live *live, void (*done)(void *arg), void *arg)
-{
-	struct publication *publication;
-	int res = ns_live_publish_prepare(target, live, &publication);
-
-	if (res == 0)
-		ns_live_publish_start(publication, done, arg);
-	return res;
-}

@@ -21,8 +21,8 @@ struct target;
  */
 nvme_status reservation_check(const struct slot *slot, const struct ns *ns, uint8_t opcode,
 			      const struct ns_view *view);
-/* The same for an admin command about one namespace (Format NVM, ...). On the controller's
- * reactor. */
+/* Checks whether the reservation allows an admin command about one namespace (Format NVM, ...). On
+ * the controller's reactor. */
 nvme_status reservation_check_admin(const struct ctrl *ctrl, const struct ns *ns, uint8_t opcode);
 
 /* ---- commands -------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ enum slot_state {
 
 /*
  * What a command waits for, in the states WAITING_BUFFER and EXECUTING. slot_wait.c has how each
- * wait is cancelled. A wait without cancel says here why, and what bounds the wait.
+ * wait is cancelled. For a wait without cancel, the reason and the bound are below.
  *
  * The states RECEIVING and FETCHING wait for the host's data, and have no cancel either: a host
  * that was asked for data sends the data, which needs a place until it has arrived. The bound is

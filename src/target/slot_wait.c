@@ -3,7 +3,7 @@
  * How the waits of commands end early (enum slot_wait in slot.h), and visits of a slot to another
  * reactor. Runs on the queue's reactor, but for the middle of a visit.
  *
- * The code that makes a command wait sets slot->wait. The code that ends the wait sets another one
+ * The code that makes a command wait sets slot->wait. The code that ends the wait sets another wait
  * or SLOT_WAIT_NONE. slot_complete ends every wait.
  */
 #include "target/command.h"
@@ -13,8 +13,7 @@
 #include "target/manage.h"
 
 static const struct {
-	/* Ends the wait at once or soon. NULL: enum slot_wait says why not, and what bounds the
-	 * wait. */
+	/* Ends the wait at once or soon. NULL: enum slot_wait has the reason and the bound. */
 	void (*cancel)(struct slot *slot);
 	/* Cancelled as soon as the queue begins to close. All other waits end by themselves, unless
 	 * the queue closes in a hurry (queue_cancel_all). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What target/ needs of a transport: the table of functions, and target/'s part of a listener and
- * of an arrival. The functions that a transport calls are in queue.h, slot.h and at the end of this
- * file.
+ * of an arrival. The functions that a transport calls are in queue.h, slot.h, owed.h and at the end
+ * of this file. One more, ctrl_is_late, is in ctrl.h.
  *
  * The contract suits byte streams and verbs alike. The target names memory and asks the transport
  * to fill it (fetch) or to send it (respond). How the bytes move is private to the transport: by

@@ -274,8 +274,6 @@ bool tcp_conn_is_open(const struct tcp_conn *conn);
 int tcp_conn_local(const struct tcp_conn *conn, struct net_addr *ret_addr);
 /* The smoothed round-trip time; 0: unknown. Makes a system call. */
 uint64_t tcp_conn_rtt_ns(const struct tcp_conn *conn);
-/* "header digest error"; never NULL. */
-const char *tcp_fes_name(uint16_t fes);
 
 /*
  * Sending. The caller sets tx->done; for the data forms also iov, iov_count and shared_block_bytes.

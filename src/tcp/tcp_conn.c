@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tcp_fes_name(uint16_t fes)
+static const char *fes_name(uint16_t fes)
 {
 	switch (fes) {
 	case NVME_TCP_FES_INVALID_HEADER_FIELD:
@@ -145,8 +145,8 @@ void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error)
 	if (!tcp_conn_is_listening(conn))
 		return;
 	log_limited(LOG_LEVEL_WARN, "tcp", "%s: %s (fes %u, fei %u): %s",
-		    net_addr_format(&conn->peer, peer), tcp_fes_name(error.fes), error.fes,
-		    error.fei, error.what ? error.what : "");
+		    net_addr_format(&conn->peer, peer), fes_name(error.fes), error.fes, error.fei,
+		    error.what ? error.what : "");
 	conn->term_buf = malloc(NVME_TCP_TERM_HDR_BYTES + NVME_TCP_TERM_DATA_MAX_BYTES);
 	if (!conn->term_buf) {
 		tcp_conn_abort(conn, -ENOMEM, "out of memory for a TermReq");
@@ -154,7 +154,7 @@ void tcp_conn_fail(struct tcp_conn *conn, struct pdu_error error)
 	}
 	conn->term_bytes = pdu_encode_term(conn->term_buf, conn->config.role, error, conn->raw,
 					   conn->raw_bytes);
-	conn_set_cause(conn, -EPROTO, error.what ? error.what : tcp_fes_name(error.fes));
+	conn_set_cause(conn, -EPROTO, error.what ? error.what : fes_name(error.fes));
 	conn_leave(conn, TCP_CONN_TERMINATING);
 	conn_arm_term_deadline(conn);
 	tcp_tx_drop(conn, true);
@@ -167,7 +167,7 @@ void tcp_conn_on_term(struct tcp_conn *conn, const struct pdu *pdu)
 	char peer[NET_ADDR_TEXT_BYTES];
 
 	snprintf(conn->why_text, sizeof(conn->why_text), "TermReq: %s (fei %u)",
-		 tcp_fes_name(pdu->u.term.fes), pdu->u.term.fei);
+		 fes_name(pdu->u.term.fes), pdu->u.term.fei);
 	log_limited(LOG_LEVEL_WARN, "tcp", "%s: sent a %s", net_addr_format(&conn->peer, peer),
 		    conn->why_text);
 	tcp_conn_end(conn, -ECONNRESET, conn->why_text);

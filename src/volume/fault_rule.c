@@ -131,7 +131,7 @@ static int check_rule(const struct fault_rule_text *rule, struct media_error *re
 			  rule->action == FAULT_SPLIT || rule->action == FAULT_LATE;
 
 	if (rule->kinds & ~actions[rule->action].kinds_allowed)
-		return media_fail(ret_error, -EINVAL, "fault: %s cannot act on that op=", name);
+		return media_fail(ret_error, -EINVAL, "fault: %s does not support this op=", name);
 	if (takes_time && rule->delay_ms == 0)
 		return media_fail(ret_error, -EINVAL, "fault: %s needs ms=", name);
 	if (!takes_time && rule->delay_ms != 0)
@@ -145,10 +145,8 @@ static int check_rule(const struct fault_rule_text *rule, struct media_error *re
 				  name);
 	if (rule->action == FAULT_LATE && (rule->after != 0 || rule->every != 1 ||
 					   rule->count != UINT64_MAX || rule->prob_percent != 100))
-		return media_fail(
-			ret_error, -EINVAL,
-			"fault: late acts on each opening: of the options it has op=open, "
-			"ms= and errno=");
+		return media_fail(ret_error, -EINVAL,
+				  "fault: late takes only op=open, ms= and errno=");
 	return 0;
 }
 

@@ -46,8 +46,8 @@ static void node_check(struct cluster_node *node)
 			      stats.keep_alive_expiries - node->expiries);
 		if (sim_now(world->sim) > world->last_fault_ns + window_ns)
 			cluster_fail(world,
-				     "node %s: a controller ended by its keep alive, and nothing "
-				     "was wrong for %llu ms",
+				     "node %s: Keep Alive ended a controller, although no fault "
+				     "was active for %llu ms",
 				     node->name,
 				     (sim_now(world->sim) - world->last_fault_ns) / NS_PER_MS +
 					     0ull);
@@ -62,7 +62,7 @@ static void node_check(struct cluster_node *node)
 static void kills_check(struct cluster *world)
 {
 	if (sim_posix_live_kills() > world->live_kills)
-		cluster_fail(world, "a member was killed whose data path was running");
+		cluster_fail(world, "a member with a running data path was killed");
 	world->live_kills = sim_posix_live_kills();
 }
 

@@ -327,7 +327,8 @@ void cluster_hosts_look(struct cluster *world)
 		allocations = sim_process_allocations(host->process);
 		if (allocations > host->allocations)
 			cluster_fail(world,
-				     "host %u left in good order and kept %" PRIu64 " allocations",
+				     "host %u has closed everything and still has %" PRIu64
+				     " allocations",
 				     i, allocations - host->allocations);
 		cluster_count(world, "hosts closed", 1);
 		sim_process_kill(host->process, SIM_DEATH_KILLED);

@@ -201,7 +201,8 @@ void cluster_image_done(struct cluster_node *node, int res)
 		else if (res != -ENOTRECOVERABLE && node->retry_gives_up)
 			disk->is_given_up = false;
 		if (res == 0 && node_is_lost(node, disk))
-			cluster_fail(node->world, "node %s: disk %u was made anew and is lost",
+			cluster_fail(node->world,
+				     "node %s: disk %u was recreated and its namespace is lost",
 				     node->name, disk->index);
 	}
 	cluster_count(node->world,
@@ -378,9 +379,10 @@ static bool must_recreate(const struct cluster_disk *disk)
 	if (!sim_disk_asks_for_recreate(disk->disk))
 		return false;
 	if (!disk->was_given_up)
-		cluster_fail(disk->world,
-			     "disk %u is to be recreated, which nobody has asked for before",
-			     disk->index);
+		cluster_fail(
+			disk->world,
+			"disk %u must be recreated, although no recreation was requested before",
+			disk->index);
 	return true;
 }
 

@@ -203,8 +203,8 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 	if (world->is_failed)
 		return;
 	if (!cluster_block_parse(world, bytes, &value)) {
-		cluster_fail(world, "disk %u: block %" PRIu64 " is torn or strange", disk->index,
-			     block);
+		cluster_fail(world, "disk %u: block %" PRIu64 " is torn or has data of no write",
+			     disk->index, block);
 		return;
 	}
 	/* A discard may leave a block as it is; a loss of power brings back older blocks. */
@@ -221,20 +221,20 @@ void cluster_on_landed(void *arg, struct sim_disk *sim_disk, uint64_t block, con
 		return;
 	found = cluster_value_find(world, value);
 	if (found->disk != disk->index)
-		cluster_fail(world, "disk %u: block %" PRIu64 " got what is another disk's",
+		cluster_fail(world, "disk %u: block %" PRIu64 " got data of another disk",
 			     disk->index, block);
 	else if (found->block != block && found->copies == 0)
-		cluster_fail(world, "disk %u: block %" PRIu64 " got what is block %u's",
-			     disk->index, block, found->block);
+		cluster_fail(world, "disk %u: block %" PRIu64 " got data of block %u", disk->index,
+			     block, found->block);
 	else if (found->block == block && found->is_over && found->copies == 0)
 		cluster_fail(world,
-			     "disk %u: block %" PRIu64 ": a write that was over (%" PRIx64
+			     "disk %u: block %" PRIu64 ": a write that had ended (%" PRIx64
 			     ") landed again",
 			     disk->index, block, value);
 	else if (found->is_revoked && !found->is_over &&
 		 found->allow_epoch == world->allow_epochs[disk->subsystem][found->host])
 		cluster_fail(world,
-			     "disk %u: block %" PRIu64 ": host %u wrote after it was shut out",
+			     "disk %u: block %" PRIu64 ": host %u wrote after it had lost access",
 			     disk->index, block, found->host);
 	else if (found->block == block)
 		cluster_remake_check(disk, found, writer);
@@ -408,7 +408,8 @@ static void judge_compare(struct cluster_worker *worker)
 	}
 	if (io->result == MPATH_STATUS && nvme_status_same(io->status, NVME_SC_COMPARE_FAILED) &&
 	    !can_differ)
-		cluster_fail(world, "disk %u: block %" PRIu64 ": Compare of what is there failed",
+		cluster_fail(world,
+			     "disk %u: block %" PRIu64 ": Compare with the stored data failed",
 			     worker->set.disk->index, worker->set.first_block);
 }
 
@@ -422,9 +423,9 @@ static void judge_fused(struct cluster_worker *worker)
 	bool is_written = is_compared && worker->second.result == MPATH_OK;
 
 	if (worker->io.result == MPATH_STATUS && worker->second.result == MPATH_OK)
-		cluster_fail(world, "disk %u: block %" PRIu64 ": written though Compare said %s",
-			     disk->index, worker->set.first_block,
-			     nvme_status_name(worker->io.status));
+		cluster_fail(
+			world, "disk %u: block %" PRIu64 ": written although Compare ended with %s",
+			disk->index, worker->set.first_block, nvme_status_name(worker->io.status));
 	judge_compare(worker);
 	if (is_written && is_judged(worker) && disk->lost_at < worker->set.start) {
 		if (worker->expected[0] != 0 && *from == worker->expected[0])
@@ -490,7 +491,7 @@ static void sweep_end(struct cluster_worker *worker)
 static void result_fail(const struct cluster_worker *worker, const struct mpath_io *io)
 {
 	cluster_fail(worker->host->world,
-		     "host %u: kind %d%s on disk %u ended for no reason with result %d, %s",
+		     "host %u: kind %d%s on disk %u ended with result %d, %s, without a cause",
 		     worker->host->index, (int)worker->kind,
 		     io == &worker->second ? " (second)" : "", worker->set.disk->index,
 		     (int)io->result, nvme_status_name(io->status));

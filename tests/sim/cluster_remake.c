@@ -275,8 +275,8 @@ void cluster_remake_check(const struct cluster_disk *disk, const struct cluster_
 		    !uuid_equal(&world->identities[value->identity].uuid,
 				&node->acked.ns_uuid[sub][ns]))
 			cluster_fail(world,
-				     "disk %u: node %s let a handle write whose namespace it had "
-				     "replaced",
+				     "disk %u: node %s accepted a write for a namespace that it "
+				     "had replaced before",
 				     disk->index, node->name);
 	}
 }

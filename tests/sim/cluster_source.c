@@ -105,8 +105,8 @@ static void owners_check(struct cluster_node *node, const struct cluster_desired
 				continue;
 			if (!uuid_equal(uuid, &node->owners[disk]))
 				cluster_fail(world,
-					     "node %s: a namespace came back to disk %u, which "
-					     "another one has had since",
+					     "node %s: a namespace returned to disk %u, which "
+					     "another namespace has used since",
 					     node->name, disk);
 		}
 	}

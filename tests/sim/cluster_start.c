@@ -296,7 +296,8 @@ void cluster_start_served(struct cluster_node *node)
 	node->start = START_PLAIN;
 	node->is_start_again = false;
 	if (start == START_OTHER)
-		cluster_fail(world, "node %s started with another source, and nobody said so",
+		cluster_fail(world,
+			     "node %s started with another source, without --merge or --reset",
 			     node->name);
 	if (start != START_MERGE && start != START_RESET)
 		return;
@@ -309,8 +310,9 @@ void cluster_start_served(struct cluster_node *node)
 	if (strcmp(node->acked_text, node->start_text) != 0) {
 		sim_trace(world->sim, "it has %s", node->acked_text);
 		sim_trace(world->sim, "instead of %s", node->start_text);
-		cluster_fail(world, "node %s started with %s and says something else", node->name,
-			     start == START_RESET ? "--reset" : "--merge");
+		cluster_fail(world,
+			     "node %s started with %s and has another document than expected",
+			     node->name, start == START_RESET ? "--reset" : "--merge");
 	}
 	node->source = node->start_number;
 	cluster_remake_note(node, &former);

@@ -223,7 +223,7 @@ static void world_end(struct cluster *world)
 		cluster_host_leave(&world->hosts[i]);
 	cluster_discovery_stop(world);
 	if (!run_until(world, hosts_are_gone, END_NS, why)) {
-		cluster_fail(world, "in the end: %s", why);
+		cluster_fail(world, "at the end: %s", why);
 		return;
 	}
 	for (unsigned i = 0; i < world->node_count; i++) {
@@ -231,12 +231,13 @@ static void world_end(struct cluster *world)
 		sim_node_stop(world->nodes[i].node);
 	}
 	if (!run_until(world, nodes_are_down, END_NS, why)) {
-		cluster_fail(world, "in the end: %s", why);
+		cluster_fail(world, "at the end: %s", why);
 		return;
 	}
 	cluster_discovery_free(world);
 	if (sim_leaks(world->sim) > 0)
-		cluster_fail(world, "in the end %u things are left over", sim_leaks(world->sim));
+		cluster_fail(world, "at the end %u sockets, timers or messages are left",
+			     sim_leaks(world->sim));
 }
 
 static void world_play(struct cluster *world)
@@ -253,7 +254,8 @@ static void world_play(struct cluster *world)
 	cluster_heal(world);
 	healed_ns = sim_now(world->sim);
 	if (!run_until(world, all_is_well, HEALED_NS, why)) {
-		cluster_fail(world, "the troubles are over, but not all is well: %s", why);
+		cluster_fail(world, "the faults have ended, but the cluster has not recovered: %s",
+			     why);
 		return;
 	}
 	cluster_count(world, "ms until all was well",

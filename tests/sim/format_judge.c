@@ -264,7 +264,7 @@ static void check_cells(struct fhost *host, const struct fworker *worker, uint64
 			continue;
 		if (op->kind == FOP_READ &&
 		    !format_cell_parse(worker->data + (size_t)i * FORMAT_CELL_BYTES, &value))
-			format_fail(host->world, "disk %u: cell %u is torn or no host's",
+			format_fail(host->world, "disk %u: cell %u is torn or has data of no host",
 				    disk->index, op->first_cell + i);
 		else if (!model_read(disk->model, op->first_cell + i, value, op->start, now, why))
 			format_fail(host->world, "disk %u: %s", disk->index, why);
@@ -283,9 +283,10 @@ static void check_area(struct fhost *host, const struct fop *op, nvme_status sta
 	    op->effects[disk->index].area_epoch != disk->area_epoch)
 		return;
 	if (disk->is_bad && nvme_status_is_ok(status))
-		format_fail(world, "disk %u: what was marked bad is read", disk->index);
+		format_fail(world, "disk %u: a block that was marked bad was read", disk->index);
 	if (!disk->is_bad && has_failed && !format_has(world, FF_DISK_ERROR))
-		format_fail(world, "disk %u: what was written or formatted since is bad",
+		format_fail(world,
+			    "disk %u: a block is bad although it was written or formatted since",
 			    disk->index);
 }
 
@@ -327,7 +328,7 @@ static void check_format(struct fhost *host, const struct fop *op, nvme_status s
 	}
 	format_count(world, op->erases ? "formats with erasure" : "formats");
 	if (is_same && (world->without_right >> host->index & 1))
-		format_fail(world, "host %u has no right to format, and formatted", host->index);
+		format_fail(world, "host %u formatted without the right to format", host->index);
 }
 
 void format_op_end(struct fhost *host, struct fworker *worker, nvme_status status)

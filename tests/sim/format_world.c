@@ -486,9 +486,9 @@ static void lack_tell(struct fworld *world)
 		const char *lack = format_host_lack(&world->hosts[i]);
 
 		if (lack)
-			format_fail(world, "the troubles are over, but host %u %s", i, lack);
+			format_fail(world, "the faults have ended, but host %u %s", i, lack);
 	}
-	format_fail(world, "the troubles are over, but not all is well");
+	format_fail(world, "the faults have ended, but the world has not recovered");
 }
 
 static bool hosts_are_gone(struct fworld *world)
@@ -518,14 +518,15 @@ static void world_end(struct fworld *world)
 	for (unsigned i = 0; i < world->host_count; i++)
 		format_host_leave(&world->hosts[i]);
 	if (!run_until(world, hosts_are_gone, HEALED_NS))
-		format_fail(world, "in the end a host does not close");
+		format_fail(world, "at the end a host does not close");
 	if (world->is_failed)
 		return;
 	sim_node_stop(world->node);
 	if (!run_until(world, node_is_gone, HEALED_NS))
-		format_fail(world, "in the end the node does not end");
+		format_fail(world, "at the end the node does not stop");
 	if (!world->is_failed && sim_leaks(world->sim) > 0)
-		format_fail(world, "in the end %u things are left over", sim_leaks(world->sim));
+		format_fail(world, "at the end %u sockets, timers or messages are left",
+			    sim_leaks(world->sim));
 }
 
 static void world_play(struct fworld *world)

@@ -134,7 +134,7 @@ struct ns_backing *world_backing_create(struct world *world, const struct world_
 
 	CHECK(ns_live_create(world->plan.data_reactors, &live) == 0);
 	if (ns_live_recall(live, &ns->uuid, &keeper) != 0)
-		world_fail(world, "namespace %u: what was kept cannot be read", ns->nsid);
+		world_fail(world, "namespace %u: the kept state cannot be read", ns->nsid);
 	CHECK(ns_backing_create_for(ns->media, live, &backing) == 0);
 	ns_live_put(live);
 	return backing;
@@ -188,7 +188,7 @@ void world_ns_restart(struct world *world)
 		if (!reservation_is_same(was && was->persists ? was : NULL, is))
 			world_fail(world, "namespace %u: after a restart %s", ns->nsid,
 				   !is ? "its reservation is gone"
-				       : "its reservation is another one");
+				       : "its reservation is a different one");
 		world->stats->recalled += is != NULL && reservation_is_held(is);
 		reservation_put(was);
 		ns->reserve_quiet_at = world_step(world);

@@ -88,7 +88,9 @@ void duty_ctrls(struct world *world)
 			if (ctrl->state != CTRL_LIVE && (ctrl->csts & CSTS_CFS) != 0)
 				expiry_check(world, ctrl);
 			else if (ctrl_is_overdue(world, ctrl))
-				world_fail(world, "controller %u lives on, its host is silent",
+				world_fail(world,
+					   "controller %u has not ended, although its host is "
+					   "silent for longer than KATO",
 					   ctrl->cntlid);
 		}
 	}
@@ -112,8 +114,8 @@ static void queue_check_quiet(struct world *world, const struct queue *queue)
 
 		if (slot_is_under_way(slot))
 			world_fail(world,
-				   "the reset of controller %u was answered, and its command %02x "
-				   "still runs",
+				   "the reset of controller %u was answered while its command %02x "
+				   "still ran",
 				   queue->ctrl->cntlid, slot->sqe.opcode);
 	}
 }
@@ -178,6 +180,6 @@ bool duty_is_told(const struct world *world, unsigned host_index)
 void duty_discovery(struct world *world, uint64_t before, const struct discovery_header *header)
 {
 	if (header->generation < before || header->generation > world->duties.generation_built)
-		world_fail(world, "the discovery log is of generation %llu, after %llu",
+		world_fail(world, "the discovery log has generation %llu after generation %llu",
 			   (unsigned long long)header->generation, (unsigned long long)before);
 }

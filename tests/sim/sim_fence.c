@@ -193,8 +193,8 @@ void fence_check(struct sim_op *op, bool is_done)
 		return;
 	if (is_done)
 		world_fail(op->world,
-			   "namespace %u: kind %d of host %u had not begun when the host lost the "
-			   "right to write, and was done",
+			   "namespace %u: kind %d of host %u was executed, although the host had "
+			   "lost the right to write before the command began",
 			   op->ns->nsid, op->kind, op->host_index);
 	else if ((blocks_held(op) & ~op->held_before) != 0)
 		world_fail(op->world,

@@ -247,17 +247,18 @@ static void check_status(struct sim_op *op, bool is_second)
 
 	world->stats->statuses[status.value % SIM_STATUS_MAX]++;
 	if (!is_ok && !status_is_explained(op, is_second, status))
-		world_fail(world, "kind %d on namespace %u ended with \"%s\" for no reason",
+		world_fail(world, "kind %d on namespace %u ended with \"%s\" without a cause",
 			   op->kind, op->ns ? op->ns->nsid : 0, nvme_status_name(status));
 	if (is_ok && is_settled(op) && !op_is_admin(op) &&
 	    !world_ns_is_seen(op->ns, op->host_index))
-		world_fail(world, "success on namespace %u, which is not there", op->ns->nsid);
+		world_fail(world, "success on namespace %u, which the host does not see",
+			   op->ns->nsid);
 	if (is_ok && is_settled(op) && !op_is_admin(op) && ana_is_shut(op->ns->ana))
 		world_fail(world, "success on namespace %u, which is in ANA state %x", op->ns->nsid,
 			   (unsigned)op->ns->ana);
 	reserve_check(op, status);
 	if (is_ok && (op->kind == OP_ODD_IO || op->kind == OP_ODD_ADMIN))
-		world_fail(world, "a command that makes no sense succeeded");
+		world_fail(world, "an invalid command succeeded");
 	if (is_ok && op->kind == OP_MISFIT)
 		world_fail(world, "namespace %u: a Write with too little data succeeded",
 			   op->ns->nsid);
@@ -267,7 +268,7 @@ static void check_status(struct sim_op *op, bool is_second)
 	    !nvme_status_same(status, NVME_SC_ABORT_REQUESTED) &&
 	    !nvme_status_same(status, NVME_SC_ABORT_PREEMPT) &&
 	    !nvme_status_same(status, NVME_SC_HOST_PATHING_ERROR))
-		world_fail(world, "Abort told of success, the command ended with \"%s\"",
+		world_fail(world, "Abort reported success, but the command ended with \"%s\"",
 			   nvme_status_name(status));
 }
 
@@ -328,7 +329,7 @@ static void check_compare(struct sim_op *op, uint64_t now)
 				!model_is_only(op->ns->model, block, op->expected[i], op->start);
 	}
 	if (nvme_status_same(op->cmd.status, NVME_SC_COMPARE_FAILED) && !can_differ)
-		world_fail(op->world, "namespace %u: Compare of what must be there failed",
+		world_fail(op->world, "namespace %u: Compare with the stored data failed",
 			   op->ns->nsid);
 }
 
@@ -383,7 +384,7 @@ static void fused_end(struct sim_op *op, struct list *ghosts, const struct world
 	if (is_written && !is_compared &&
 	    !nvme_status_same(op->cmd.status, NVME_SC_HOST_PATHING_ERROR))
 		world_fail(op->world,
-			   "namespace %u: fused: written after a Compare that said \"%s\"",
+			   "namespace %u: fused: written although Compare ended with \"%s\"",
 			   op->ns->nsid, nvme_status_name(op->cmd.status));
 	if (is_compared || nvme_status_same(op->cmd.status, NVME_SC_COMPARE_FAILED))
 		check_compare(op, now);

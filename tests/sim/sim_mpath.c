@@ -558,5 +558,5 @@ void mpath_run_play(struct mrun *run)
 	run->commands_left = 0;
 	run_heal(run);
 	if (!sim_run_while(world->sim, is_not_well, run, HEALED_NS))
-		mpath_run_fail(run, "the troubles are over, but not everything is well again");
+		mpath_run_fail(run, "the faults have ended, but the paths have not recovered");
 }

@@ -222,7 +222,7 @@ static void lost_judge(struct mworker *worker)
 	run->stats.flushes_lost++;
 	worker->lost_flushes++;
 	if (is_none)
-		mpath_run_fail(run, "a flush reports a loss of writes that was none");
+		mpath_run_fail(run, "a flush reports lost writes, but no write was lost");
 	worker->power_losses_told = run->power_losses;
 	worker->losses_told = worker->mop.io.losses_told;
 	memset(worker->acked, 0, sizeof(worker->acked));

@@ -196,9 +196,7 @@ static void check_kept(struct sim_op *op)
 	if (keeper.recall(keeper.arg, NS_LIVE_KEPT_RESERVATION, uuid_format(&op->ns->uuid, key),
 			  &value, &bytes) == 0) {
 		if (reservation_decode(value, bytes, &kept) != 0)
-			world_fail(op->world,
-				   "namespace %u: a reservation was kept that makes no "
-				   "sense",
+			world_fail(op->world, "namespace %u: the kept reservation is invalid",
 				   op->ns->nsid);
 		free(value);
 	}
@@ -209,7 +207,7 @@ static void check_kept(struct sim_op *op)
 			   kept->type == truth->type && kept->count == truth->count &&
 			   uuid_equal(&kept->holder, &truth->holder);
 	if (!is_right)
-		world_fail(op->world, "namespace %u: what is kept is not the reservation",
+		world_fail(op->world, "namespace %u: the kept reservation is not the one in force",
 			   op->ns->nsid);
 	reservation_put(kept);
 }
@@ -250,8 +248,8 @@ static void check_queue(const struct sim_op *op, const struct queue *queue)
 
 		if (slot->ns && slot->ns->locals == ns_live_locals(live) && slot_is_at_medium(slot))
 			world_fail(op->world,
-				   "namespace %u: Preempt and Abort was answered, and command %02x "
-				   "of a host that is shut out still runs",
+				   "namespace %u: Preempt and Abort was answered while command "
+				   "%02x of a preempted host still ran",
 				   op->ns->nsid, slot->sqe.opcode);
 	}
 }
@@ -265,14 +263,14 @@ static void check_mapped(const struct sim_op *op, const struct slot *slot)
 	if (slot->direction == DATA_TO_CTRL && !has_right(truth_of(op->ns), host_id, true) &&
 	    (slot->state == SLOT_RECEIVING || slot->state == SLOT_FETCHING))
 		world_fail(op->world,
-			   "namespace %u: a reservation was answered, and data of a host that it "
-			   "keeps away still goes into memory",
+			   "namespace %u: a reservation command was answered while data of a host "
+			   "without the right to write still went into memory",
 			   op->ns->nsid);
 	if (slot->direction == DATA_TO_HOST && !has_right(truth_of(op->ns), host_id, false) &&
 	    slot->state == SLOT_RESPONDING && nvme_status_is_ok(slot->status))
 		world_fail(op->world,
-			   "namespace %u: a reservation was answered, and memory is still sent to "
-			   "a host that it keeps away",
+			   "namespace %u: a reservation command was answered while memory was "
+			   "still sent to a host without the right to read",
 			   op->ns->nsid);
 }
 

@@ -83,7 +83,7 @@ static bool handle_find(struct tenant *tenant)
 	tenant->handle.ns = ns;
 	tenant->handle.life = life_of(run, &info.identity.uuid);
 	if (tenant->handle.life == TENANT_LIVES_MAX)
-		mpath_run_fail(run, "a namespace of a wrong machine is used");
+		mpath_run_fail(run, "a namespace of the wrong target is used");
 	return !run->is_failed;
 }
 
@@ -105,7 +105,7 @@ static void on_io(struct mworld *world, const struct probe *root, const struct m
 	struct mrun *run = container_of(world, struct mrun, world);
 
 	if (root->is_of_twin) {
-		mpath_run_fail(run, "namespace %u of a wrong machine is %s", root->ns + 1,
+		mpath_run_fail(run, "namespace %u of the wrong target was %s", root->ns + 1,
 			       io->kind == MEDIA_READ ? "read" : "changed");
 		return;
 	}
@@ -120,8 +120,8 @@ static void on_io(struct mworld *world, const struct probe *root, const struct m
 		}
 	}
 	mpath_run_fail(run,
-		       "%" PRIu64 " bytes at %" PRIu64 " of namespace %u (number %u of its "
-		       "NSID) change, and no command names them",
+		       "%" PRIu64 " bytes at %" PRIu64
+		       " of namespace %u (number %u of its NSID) change without a command for them",
 		       io->len_bytes, io->offset, root->ns + 1, root->life);
 }
 
@@ -144,8 +144,8 @@ static void read_judge(struct tenant *tenant)
 		mpath_hash_add(run, value);
 		if (value != 0 && value >> 56 != tenant->handle.life + 1u) {
 			mpath_run_fail(run,
-				       "a read for namespace %u returned data of another one, "
-				       "%" PRIu64 ", that had its NSID",
+				       "a read for namespace %u returned data of namespace %" PRIu64
+				       ", which had the same NSID",
 				       tenant->handle.life, (value >> 56) - 1);
 			return;
 		}
@@ -172,12 +172,14 @@ static void change_judge(struct tenant *tenant)
 					  run->step);
 	}
 	if (is_ok && !tenant->has_changed)
-		mpath_run_fail(run, "a command of a tenant was acknowledged and has changed "
-				    "nothing in its namespace");
+		mpath_run_fail(run, "a command of a tenant was acknowledged, but changed nothing "
+				    "in its namespace");
 	/* The namespace is current, and the command was made for another format. */
 	if (tenant->io.result == MPATH_STALE && tenant->has_changed &&
 	    !handle_is_stale(&tenant->handle))
-		mpath_run_fail(run, "a command of a tenant is said not to have run, and has");
+		mpath_run_fail(
+			run,
+			"a command of a tenant was reported as not executed, but was executed");
 }
 
 /* Judges a command whose handle the host knows to be stale. */

@@ -588,7 +588,7 @@ void sim_host_destroy(struct sim_host *host)
 {
 	op_ghosts_settle(host->world, &host->ghosts);
 	if (!list_empty(&host->ghosts))
-		world_fail(host->world, "host %u: commands of a lost session are still about",
+		world_fail(host->world, "host %u: commands of a lost session are still in flight",
 			   host->index);
 	for (unsigned i = 0; i < host->worker_count; i++) {
 		free(host->workers[i].op.data);

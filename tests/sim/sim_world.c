@@ -364,9 +364,9 @@ static void lack_tell(struct world *world)
 		const char *lack = sim_host_lack(world->hosts[i]);
 
 		if (lack)
-			world_fail(world, "the troubles are over, but host %u %s", i, lack);
+			world_fail(world, "the faults have ended, but host %u %s", i, lack);
 	}
-	world_fail(world, "the troubles are over, but the target is not steady");
+	world_fail(world, "the faults have ended, but the target is not steady");
 }
 
 static bool is_not_left(void *arg)

@@ -167,7 +167,7 @@ void wreck_end(struct world *world)
 		return;
 	left = sim_process_allocations(wreck->process);
 	if (left > 0)
-		world_fail(world, "the target has ended and holds %llu pieces of memory",
+		world_fail(world, "the target has ended and still has %llu allocations",
 			   (unsigned long long)left);
 	sim_process_kill(wreck->process, SIM_DEATH_KILLED);
 }

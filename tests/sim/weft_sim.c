@@ -269,16 +269,16 @@ static int usage(FILE *out)
 static void help(void)
 {
 	usage(stdout);
-	puts("\nSimulated runs, each of which follows from its seed; docs/testing.md tells more.\n"
+	puts("\nSimulated runs, each of which follows from its seed; see docs/testing.md.\n"
 	     "  --seeds N          N seeds from M on (1), in J processes; failing ones are shrunk\n"
-	     "  --seed X           one seed, here: for TRACE=1 (all to standard error) and gdb\n"
-	     "  --world NAME       this world; otherwise the seed picks one\n"
-	     "  --regressions FILE the seeds in it too, lines of WORLD SEED # words\n"
-	     "  --no-shrink        a failing seed is told, and no more\n"
-	     "  --stop-at-first    no further seed after one has failed\n"
-	     "  --trace-dir DIR    the trace of each shrunk scenario, in a file there\n"
-	     "  --list-missing     statuses that nobody was answered with, features never on\n"
-	     "  --without, --commands, --events-max, --skip: what shrinking has taken away");
+	     "  --seed X           one seed, in this process: for gdb, and TRACE=1 (to stderr)\n"
+	     "  --world NAME       this world (default: chosen by the seed)\n"
+	     "  --regressions FILE also the seeds in FILE, lines of WORLD SEED # comment\n"
+	     "  --no-shrink        report a failing seed without shrinking\n"
+	     "  --stop-at-first    stop after the first failing seed\n"
+	     "  --trace-dir DIR    write the trace of each shrunk scenario to a file in DIR\n"
+	     "  --list-missing     list statuses that no command had, and features never on\n"
+	     "  --without, --commands, --events-max, --skip: what shrinking has removed");
 	exit(0);
 }
 

@@ -88,7 +88,7 @@ static void no_answer_has_a_deadline(void)
 	run_ms(20);
 	EXPECT_EQ(-ETIMEDOUT, result);
 	EXPECT(error_has(NQN ", namespace 3 (late:2M): the medium has not opened within 10 s: "
-			     "check that its store can be reached, then try again"));
+			     "check that its file or device can be reached, then try again"));
 	EXPECT_EQ(0, open_count);
 	EXPECT_EQ(0, opening_count); /* cancelled */
 	EXPECT_EQ(1, media_registry_count(registry));
@@ -251,8 +251,9 @@ static void a_start_offers_what_does_not_answer_as_lost(void)
 	EXPECT(media_is_lost(media_at(0)));
 	EXPECT_EQ(8 << 20, media_at(0)->size_bytes);
 	EXPECT(media_problem(media_at(0), &problem));
-	EXPECT_STR("late:8M has not opened within 10 s: check that its store can be reached",
-		   problem.text);
+	EXPECT_STR(
+		"late:8M has not opened within 10 s: check that its file or device can be reached",
+		problem.text);
 	EXPECT_EQ(TARGET_ANA_GROUP_LOST, built->subsystems[0]->namespaces[0].ana_group);
 	EXPECT_EQ(2 << 20, media_at(1)->size_bytes);
 	EXPECT(!media_is_lost(media_at(1)));

@@ -114,18 +114,18 @@ static void bad_fault_rules_are_named(void)
 	refuses("fault:fail:when=1@mem:1M", "unknown option \"when\"");
 	refuses("fault:delay@mem:1M", "delay needs ms=");
 	refuses("fault:split@mem:1M", "split needs ms=");
-	refuses("fault:split:op=flush:ms=1@mem:1M", "split cannot act on that op=");
+	refuses("fault:split:op=flush:ms=1@mem:1M", "split does not support this op=");
 	refuses("fault:split:ms=1:errno=EIO@mem:1M", "errno= is for fail and tear");
 	refuses("fault:fail:ms=3@mem:1M", "ms= is for delay");
 	refuses("fault:lose:errno=EIO@mem:1M", "errno= is for fail and tear");
-	refuses("fault:tear:op=read@mem:1M", "tear cannot act on that op=");
-	refuses("fault:corrupt:op=any@mem:1M", "corrupt cannot act");
-	refuses("fault:lose:op=read@mem:1M", "lose cannot act");
+	refuses("fault:tear:op=read@mem:1M", "tear does not support this op=");
+	refuses("fault:corrupt:op=any@mem:1M", "corrupt does not support this op=");
+	refuses("fault:lose:op=read@mem:1M", "lose does not support this op=");
 	refuses("fault:late@mem:1M", "late needs ms=");
-	refuses("fault:late:op=read:ms=1@mem:1M", "late cannot act on that op=");
-	refuses("fault:delay:op=open:ms=1@mem:1M", "delay cannot act on that op=");
-	refuses("fault:late:ms=1:count=1@mem:1M", "late acts on each opening");
-	refuses("fault:late:ms=1:after=1@mem:1M", "late acts on each opening");
+	refuses("fault:late:op=read:ms=1@mem:1M", "late does not support this op=");
+	refuses("fault:delay:op=open:ms=1@mem:1M", "delay does not support this op=");
+	refuses("fault:late:ms=1:count=1@mem:1M", "late takes only op=open, ms= and errno=");
+	refuses("fault:late:ms=1:after=1@mem:1M", "late takes only op=open, ms= and errno=");
 	refuses("fault:fail@mem:x", "\"x\" is not a size");
 	refuses("fault:fail@fault:fail@fault:fail@fault:fail@mem:1M", "nested in each other");
 }

@@ -468,7 +468,7 @@ static void namespaces_that_cannot_be_used_are_left_out(void)
 		{spoil_metadata, "left out: its blocks have metadata"},
 		{spoil_block_size, "left out: its identity is invalid"},
 		{spoil_length, "left out: its descriptors are invalid"},
-		{spoil_command_set, "left out: it has another command set"},
+		{spoil_command_set, "left out: the namespace has another command set"},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {

@@ -123,10 +123,10 @@ def data(t, api, tgt):
     t.ok(not os.path.exists(path), 'and none is made in its place')
     # Another namespace has a file of the same name, which does not hold the former one's data.
     api.post(SUB + '/namespaces', {'nsid': 61, 'media': 'file:%s,size=1M,block=512' % path})
-    refused(t, api, first, 'has been used by ' + namespaces(api)[61]['uuid'],
+    refused(t, api, first, 'has since been used by ' + namespaces(api)[61]['uuid'],
             'an image that another namespace has')
     api.delete(SUB + '/namespaces/61')
-    refused(t, api, first, 'has been used by another', 'or had in between')
+    refused(t, api, first, 'has since been used by a namespace that has been removed', 'or had in between')
     os.unlink(path)
     os.unlink(path + '.away')
 

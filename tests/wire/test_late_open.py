@@ -95,7 +95,7 @@ def refused(t, tgt):
     answer = api.post(NAMESPACES, target.namespace(ADDED, late(60000, 'file:%s,size=1M' % path)))
     took = time.monotonic() - begun
     t.ok(answer.status >= 400 and 'namespace %d (%s' % (ADDED, late(60000)[:20]) in texts(answer) and
-         'has not opened within 10 s: check that its store can be reached, then try again' in texts(answer),
+         'has not opened within 10 s: check that its file or device can be reached, then try again' in texts(answer),
          'no answer has a deadline', SPEC, texts(answer))
     t.ok(LIMIT_S <= took < LIMIT_S + n.TIMEOUT_S, 'of 10 s', SPEC, took)
     # A cancelled opening ends in the turn after the answer.

@@ -546,7 +546,7 @@ def documents(t, world):
              'cluster.cntlids'),
             ('a bad address', lambda c: c['cluster'].update(listen='here'), 'cluster.listen'),
             ('a long name', lambda c: c['cluster'].update(listen='unix:/run/' + 'x' * 200),
-             'cluster.listen: the name of the socket has more than 80 bytes'),
+             'cluster.listen: the socket\'s file name has more than 80 bytes; with a path this long the maximum is 80'),
             ('a long path', lambda c: c['cluster'].update(listen='unix:' + 200 * '/12345' + '/a'),
              'cluster.listen: the path has more than 1023 bytes'),
             ('no peers', lambda c: c['cluster'].update(peers=[]), 'cluster.peers'),
