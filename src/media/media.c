@@ -34,7 +34,7 @@ bool media_is_loss(int res)
 
 struct media *media_store(const struct media *media)
 {
-	while (media->child_count == 1)
+	while (media->is_wrapper)
 		media = media->children[0];
 	return (struct media *)media;
 }
@@ -68,6 +68,7 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 	}
 	(*ret_media)->children = children;
 	(*ret_media)->child_count = 1;
+	(*ret_media)->is_wrapper = true;
 	return 0;
 }
 
@@ -79,7 +80,7 @@ static int reopen_parsed(struct media *store, const struct media_spec *spec,
 
 	if (!text)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	if (spec->child_count == 1)
+	if (spec->is_wrapper)
 		res = reopen_around(store, spec, ret_media, ret_error);
 	else
 		res = store->ops->reopen(store, spec, ret_media, ret_error);

@@ -140,11 +140,12 @@ struct media_count {
 struct media {
 	const struct media_ops *ops;
 	char *spec; /* as opened, for log and error messages */
-	/* The media that this medium is made of; media_close closes them after this medium. A
-	 * medium with exactly one child is a wrapper: media_store returns the child's store, which
-	 * answers questions for the wrapper. */
+	/* The media that this medium is made of; media_close closes them after this medium. */
 	struct media **children;
 	unsigned child_count;
+	/* From the driver. The medium has one child, and media_store returns the child's store,
+	 * which answers questions for the wrapper. Any other medium is a store. */
+	bool is_wrapper;
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	struct media_count *count;             /* set by media_count_add; NULL: not counted */

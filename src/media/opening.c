@@ -168,6 +168,7 @@ static void node_ended(struct opening_node *node, struct media *media, int res)
 		node->text = NULL;
 		media->children = node->opening.children;
 		media->child_count = node->opening.child_count;
+		media->is_wrapper = node->opening.spec->is_wrapper;
 		node->opening.children = NULL;
 	} else {
 		media = NULL;

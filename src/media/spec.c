@@ -157,6 +157,7 @@ static int parse_nested(const char *text, unsigned depth, struct media_spec *spe
 				  (int)(colon - text > 60 ? 60 : colon - text), text, known);
 	}
 	spec->kind = spec->driver->kind;
+	spec->is_wrapper = spec->driver->is_wrapper;
 	spec->text = strdup(text);
 	body = strdup(colon + 1);
 	if (!spec->text || !body)
@@ -166,6 +167,7 @@ static int parse_nested(const char *text, unsigned depth, struct media_spec *spe
 	else
 		res = parse_plain(spec, body, ret_error);
 	free(body);
+	CHECK(res < 0 || !spec->is_wrapper || spec->child_count == 1);
 	return res;
 }
 

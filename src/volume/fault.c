@@ -355,6 +355,7 @@ const struct media_driver fault_driver = {
 	.name = "fault",
 	.form = "fault:RULES@SPEC",
 	.kind = MEDIA_SPEC_VOLUME,
+	.is_wrapper = true,
 	.options = "",
 	.parse = fault_parse,
 	.open = fault_open,

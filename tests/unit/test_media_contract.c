@@ -2,7 +2,7 @@
 /*
  * The contract of media (media/media.h, driver.h, state.h, event.h), by media for tests: "late:N"
  * opens when the test decides, "pair:(SPEC)(SPEC)" has two children and writes to both. Both keep
- * state per reactor. One thread, simulated reactors.
+ * state per reactor. "thin:SPEC" is a store with one child. One thread, simulated reactors.
  */
 #include "../sim/sim.h"
 #include "base/clock.h"
@@ -10,6 +10,7 @@
 #include "media/event.h"
 #include "media/state.h"
 #include "tap.h"
+#include "thin_medium.h"
 #include "volume/fault.h"
 
 #include <errno.h>
@@ -260,13 +261,8 @@ static const struct media_driver pair_driver = {
 
 /* Replaces the array of volume/drivers.c. */
 const struct media_driver *const media_drivers[] = {
-	&media_file_driver,
-	&media_mem_driver,
-	&media_null_driver,
-	&fault_driver,
-	&late_driver,
-	&pair_driver,
-	NULL,
+	&media_file_driver, &media_mem_driver, &media_null_driver, &fault_driver,
+	&late_driver,       &pair_driver,      &thin_driver,       NULL,
 };
 
 /* ---- shared by the tests -------------------------------------------------------------------- */
@@ -394,6 +390,30 @@ static void children_open_at_the_same_time(void)
 	EXPECT_EQ(3, open_count);
 	media_close(request.media);
 	EXPECT_EQ(0, open_count);
+}
+
+static void a_store_with_one_child_answers_for_itself(void)
+{
+	struct media *store, *reopened = NULL;
+	struct media_spec spec;
+	struct media_error error;
+
+	begin("fault:delay:ms=1@thin:mem:1M");
+	EXPECT_EQ(0, done_res);
+	store = media_store(request.media);
+	EXPECT(store == request.media->children[0]);
+	EXPECT_STR("thin", store->ops->name);
+	EXPECT_STR("mem", store->children[0]->ops->name);
+	EXPECT_EQ(THIN_USED_BYTES, media_used_bytes(request.media));
+	EXPECT_EQ(-EBUSY,
+		  media_reopen(request.media, "fault:delay:ms=2@thin:mem:1M", &reopened, &error));
+	EXPECT_STR("thin: cannot change while it is served", error.text);
+	media_close(reopened);
+	media_close(request.media);
+
+	EXPECT_EQ(0, media_spec_parse("fault:delay:ms=1@thin:mem:1M", &spec, NULL));
+	EXPECT_STR("thin:mem:1M", media_spec_store(&spec)->text);
+	media_spec_free(&spec);
 }
 
 static void one_that_fails_ends_the_others(void)
@@ -581,6 +601,7 @@ int main(void)
 	TAP_RUN(what_opens_at_once_ends_inside_begin);
 	TAP_RUN(a_late_medium_ends_later);
 	TAP_RUN(children_open_at_the_same_time);
+	TAP_RUN(a_store_with_one_child_answers_for_itself);
 	TAP_RUN(one_that_fails_ends_the_others);
 	TAP_RUN(an_opening_can_be_cancelled);
 	TAP_RUN(callers_that_cannot_wait_are_told);
