@@ -101,7 +101,13 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 
 	if (res < 0)
 		return res;
-	if (!store->ops->reopen)
+	/* The children would stay as they are. */
+	if (store->child_count > 0)
+		res = media_fail(ret_error, -EBUSY,
+				 "%s: a medium made of other media cannot change while it is "
+				 "served; remove it, then add it again",
+				 store->ops->name);
+	else if (!store->ops->reopen)
 		res = media_fail(ret_error, -EBUSY, "%s: cannot change while it is served",
 				 store->ops->name);
 	else

@@ -210,7 +210,8 @@ struct media_terms {
 	unsigned member;
 	/* Record of a store that was served before. Such a store is neither created when it is
 	 * missing nor grown when it is smaller than recorded. The file may be larger than size=
-	 * after an unfinished growth; only size= is served then. NULL: a new store. */
+	 * after an unfinished growth; only size= is served then. NULL: a new store. With a record,
+	 * a store that is made of files fails with -EOPNOTSUPP: its files have no records. */
 	const struct media_record *known;
 	/* The old data are given up: a new file of this size is made, and the old file is renamed
 	 * to PATH.lost. Regular files only. */
@@ -297,7 +298,8 @@ struct media *media_store(const struct media *media);
 /*
  * Opens a second medium over the same store. The spec must name the same store; it may ask for a
  * larger size, another block size, readonly or writable, other fault rules. Nothing shrinks. The
- * first medium is unchanged. The caller closes both. 0 or -errno with ret_error filled.
+ * first medium is unchanged. The caller closes both. 0 or -errno with ret_error filled; -EBUSY for
+ * a store that is made of other media.
  */
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error);

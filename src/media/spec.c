@@ -202,6 +202,22 @@ int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media
 	return res;
 }
 
+static bool has_file(const struct media_spec *spec)
+{
+	for (unsigned i = 0; i < spec->child_count; i++) {
+		if (has_file(&spec->children[i]))
+			return true;
+	}
+	return spec->kind == MEDIA_SPEC_FILE;
+}
+
+bool media_spec_is_over_files(const struct media_spec *spec)
+{
+	const struct media_spec *store = media_spec_store(spec);
+
+	return store->child_count > 0 && has_file(store);
+}
+
 void media_spec_free(struct media_spec *spec)
 {
 	for (unsigned i = 0; i < spec->child_count; i++)

@@ -57,6 +57,9 @@ static inline struct media_spec *media_spec_store(const struct media_spec *spec)
 	return (struct media_spec *)spec;
 }
 
+/* Whether a file is below the store, which is made of other media. */
+bool media_spec_is_over_files(const struct media_spec *spec);
+
 /* Fills ret_error, if not NULL, and returns `code`: for use as "return media_fail(...)". */
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

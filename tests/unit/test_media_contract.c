@@ -10,10 +10,12 @@
 #include "media/event.h"
 #include "media/state.h"
 #include "tap.h"
+#include "temp_folder.h"
 #include "thin_medium.h"
 #include "volume/fault.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #define BLOCK 4096u
@@ -394,9 +396,8 @@ static void children_open_at_the_same_time(void)
 
 static void a_store_with_one_child_answers_for_itself(void)
 {
-	struct media *store, *reopened = NULL;
+	struct media *store;
 	struct media_spec spec;
-	struct media_error error;
 
 	begin("fault:delay:ms=1@thin:mem:1M");
 	EXPECT_EQ(0, done_res);
@@ -405,10 +406,6 @@ static void a_store_with_one_child_answers_for_itself(void)
 	EXPECT_STR("thin", store->ops->name);
 	EXPECT_STR("mem", store->children[0]->ops->name);
 	EXPECT_EQ(THIN_USED_BYTES, media_used_bytes(request.media));
-	EXPECT_EQ(-EBUSY,
-		  media_reopen(request.media, "fault:delay:ms=2@thin:mem:1M", &reopened, &error));
-	EXPECT_STR("thin: cannot change while it is served", error.text);
-	media_close(reopened);
 	media_close(request.media);
 
 	EXPECT_EQ(0, media_spec_parse("fault:delay:ms=1@thin:mem:1M", &spec, NULL));
@@ -468,6 +465,73 @@ static void callers_that_cannot_wait_are_told(void)
 	EXPECT(none == NULL);
 	EXPECT(strstr(error.text, "late:1M opens asynchronously") != NULL);
 	EXPECT_EQ(0, opening_count);
+	EXPECT_EQ(0, open_count);
+}
+
+/* ---- what is refused for media made of others ----------------------------------------------- */
+
+static void expect_no_reopen(const char *spec, const char *new_spec, const char *text)
+{
+	struct media *reopened = NULL;
+	struct media_error error = {""};
+
+	begin(spec);
+	EXPECT_EQ(0, done_res);
+	EXPECT_EQ(-EBUSY, media_reopen(request.media, new_spec, &reopened, &error));
+	EXPECT(reopened == NULL);
+	EXPECT_STR(text, error.text);
+	media_close(request.media);
+}
+
+/* Its children would stay as they are. */
+static void a_medium_made_of_others_is_not_reopened(void)
+{
+	expect_no_reopen("pair:(mem:1M)(mem:1M)", "pair:(mem:2M)(mem:2M)",
+			 "pair: a medium made of other media cannot change while it is served; "
+			 "remove it, then add it again");
+	expect_no_reopen("fault:delay:ms=1@thin:mem:1M", "fault:delay:ms=2@thin:mem:1M",
+			 "thin: a medium made of other media cannot change while it is served; "
+			 "remove it, then add it again");
+	EXPECT_EQ(0, open_count);
+}
+
+static struct media_error known_error;
+
+__attribute__((format(printf, 2, 3))) static int open_known(bool is_recreated, const char *format,
+							    ...)
+{
+	static const struct media_record known = {.size_bytes = 1 << 20};
+	const struct media_terms terms = {.known = &known, .is_recreated = is_recreated};
+	struct media *opened = NULL;
+	char spec[256];
+	va_list args;
+	int res;
+
+	known_error.text[0] = '\0';
+	va_start(args, format);
+	vsnprintf(spec, sizeof(spec), format, args);
+	va_end(args);
+	res = media_open_on(spec, &terms, &opened, &known_error);
+	media_close(opened);
+	return res;
+}
+
+/* A file below a pair would be opened as a new file: created or grown. */
+static void a_medium_made_of_known_files_is_not_opened(void)
+{
+	EXPECT_EQ(-EOPNOTSUPP, open_known(false, "thin:file:%s/a,size=1M", root));
+	EXPECT(strstr(known_error.text, "/a,size=1M: was served before, and the files of a medium "
+					"made of other media "
+					"cannot be checked against what was served") != NULL);
+	EXPECT_EQ(-EOPNOTSUPP, open_known(true, "thin:file:%s/a,size=1M", root));
+	EXPECT_EQ(-EOPNOTSUPP,
+		  open_known(false,
+			     "fault:delay:ms=1@pair:(mem:1M)(fault:delay:ms=1@file:%s/a,size=1M)",
+			     root));
+	/* No file was created. A wrapper gives the terms to its file. */
+	EXPECT_EQ(-ENOENT, open_known(false, "fault:delay:ms=1@file:%s/a,size=1M", root));
+	/* Media without files have nothing to lose. */
+	EXPECT_EQ(0, open_known(false, "pair:(mem:1M)(thin:mem:1M)"));
 	EXPECT_EQ(0, open_count);
 }
 
@@ -594,6 +658,7 @@ static struct reactor *reactor_make(unsigned index)
 
 int main(void)
 {
+	CHECK(root_make());
 	sim = sim_create(1, NULL);
 	control = reactor_make(1000);
 	datas[0] = reactor_make(0);
@@ -605,10 +670,12 @@ int main(void)
 	TAP_RUN(one_that_fails_ends_the_others);
 	TAP_RUN(an_opening_can_be_cancelled);
 	TAP_RUN(callers_that_cannot_wait_are_told);
+	TAP_RUN(a_medium_made_of_others_is_not_reopened);
+	TAP_RUN(a_medium_made_of_known_files_is_not_opened);
 	TAP_RUN(each_reactor_has_its_own_state);
 	TAP_RUN(a_failed_attach_fails_the_io_and_is_tried_again);
 	TAP_RUN(close_waits_for_a_detach_that_takes_its_time);
 	TAP_RUN(a_medium_tells_its_listener);
 	sim_destroy(sim);
-	return tap_end();
+	return root_end();
 }

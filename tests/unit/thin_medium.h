@@ -29,10 +29,18 @@ static void thin_close(struct media *media)
 	free(media);
 }
 
+/* media_reopen refuses media that are made of others before it gets here. */
+static int thin_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
+		       struct media_error *ret_error)
+{
+	return media_fail(ret_error, -EPROTO, "thin: reopened without its child");
+}
+
 static const struct media_ops thin_ops = {
 	.name = "thin",
 	.submit = thin_submit,
 	.close = thin_close,
+	.reopen = thin_reopen,
 	.used_bytes = thin_used_bytes,
 };
 
