@@ -59,6 +59,10 @@ extern const struct media_driver media_null_driver;
 void media_opening_end(struct media_opening *opening, struct media *media, int res,
 		       const struct media_error *error);
 
+/* For open: copies the properties of one child, from size_bytes to boundary_bytes of struct media,
+ * for a medium that passes each I/O on. */
+void media_inherit(struct media *to, const struct media *from);
+
 /* For parse: allocates `count` children in spec. 0 or -ENOMEM. */
 int media_spec_add_children(struct media_spec *spec, unsigned count, struct media_error *ret_error);
 /* For parse: parses one child from `text`. Pass the `depth` that parse was given. */

@@ -39,6 +39,24 @@ struct media *media_store(const struct media *media)
 	return (struct media *)media;
 }
 
+void media_inherit(struct media *to, const struct media *from)
+{
+	to->size_bytes = from->size_bytes;
+	to->block_bytes = from->block_bytes;
+	to->buffer_align_bytes = from->buffer_align_bytes;
+	to->has_volatile_cache = from->has_volatile_cache;
+	to->is_read_only = from->is_read_only;
+	to->is_thin = from->is_thin;
+	to->can_discard = from->can_discard;
+	to->reads_zero_after_discard = from->reads_zero_after_discard;
+	to->knows_extents = from->knows_extents;
+	to->works_in_submit = from->works_in_submit;
+	to->optimal_io_bytes = from->optimal_io_bytes;
+	to->write_granularity_bytes = from->write_granularity_bytes;
+	to->discard_granularity_bytes = from->discard_granularity_bytes;
+	to->boundary_bytes = from->boundary_bytes;
+}
+
 static int reopen_parsed(struct media *store, const struct media_spec *spec,
 			 struct media **ret_media, struct media_error *ret_error);
 

@@ -152,6 +152,7 @@ struct media {
 	/* Names the bytes to guards of ranges: another one for each opening, except that a medium
 	 * that is opened beside another over the same store gets the key of that medium. */
 	uint64_t guard_key;
+	/* The properties, down to boundary_bytes. media_inherit has a line for each of them. */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */

@@ -468,6 +468,31 @@ static void callers_that_cannot_wait_are_told(void)
 	EXPECT_EQ(0, open_count);
 }
 
+/* ---- inherited properties ------------------------------------------------------------------- */
+
+static void a_wrapper_inherits_the_properties_of_its_child(void)
+{
+	struct media from, to = {.ops = &late_ops, .guard_key = 7, .size_bytes = 9};
+
+	memset(&from, 1, sizeof(from)); /* each bool is true, and no pointer is valid */
+	media_inherit(&to, &from);
+	EXPECT_EQ(from.size_bytes, to.size_bytes);
+	EXPECT_EQ(from.block_bytes, to.block_bytes);
+	EXPECT_EQ(from.buffer_align_bytes, to.buffer_align_bytes);
+	EXPECT(to.has_volatile_cache && to.is_read_only && to.is_thin && to.can_discard);
+	EXPECT(to.reads_zero_after_discard && to.knows_extents && to.works_in_submit);
+	EXPECT_EQ(from.optimal_io_bytes, to.optimal_io_bytes);
+	EXPECT_EQ(from.write_granularity_bytes, to.write_granularity_bytes);
+	EXPECT_EQ(from.discard_granularity_bytes, to.discard_granularity_bytes);
+	EXPECT_EQ(from.boundary_bytes, to.boundary_bytes);
+	/* What belongs to one medium alone stays. */
+	EXPECT(to.ops == &late_ops);
+	EXPECT_EQ(7, to.guard_key);
+	EXPECT(!to.spec && !to.children && !to.states && !to.channel && !to.count && !to.guard);
+	EXPECT_EQ(0, to.child_count);
+	EXPECT(!to.is_wrapper);
+}
+
 /* ---- what is refused for media made of others ----------------------------------------------- */
 
 static void expect_no_reopen(const char *spec, const char *new_spec, const char *text)
@@ -670,6 +695,7 @@ int main(void)
 	TAP_RUN(one_that_fails_ends_the_others);
 	TAP_RUN(an_opening_can_be_cancelled);
 	TAP_RUN(callers_that_cannot_wait_are_told);
+	TAP_RUN(a_wrapper_inherits_the_properties_of_its_child);
 	TAP_RUN(a_medium_made_of_others_is_not_reopened);
 	TAP_RUN(a_medium_made_of_known_files_is_not_opened);
 	TAP_RUN(each_reactor_has_its_own_state);
