@@ -231,7 +231,7 @@ static void ana_release(void *of)
 static const char *const zero_copy_words[] = {
 	[ZERO_COPY_OFF] = "off", [ZERO_COPY_AUTO] = "auto", [ZERO_COPY_ON] = "on"};
 
-/* The transports of this build; transport_of knows the same ones. */
+/* The transports of this build: those of transport_of and host_transport_of (test_config.c). */
 static const char *const transport_words[] = {[DISCOVERY_TCP] = "tcp"};
 
 #define PORT struct config_port

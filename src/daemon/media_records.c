@@ -39,6 +39,7 @@ struct expected {
 	bool is_clustered;
 	bool is_kept;  /* the store has a record of the path */
 	bool has_path; /* false: `path` is the key of a namespace without file */
+	bool is_over_files;
 };
 
 struct media_records {
@@ -180,6 +181,7 @@ static int expected_fill(struct expected *expected, const char *nqn, unsigned ns
 	expected->record.size_bytes = store->size_bytes;
 	expected->record.block_bytes = store->block_bytes;
 	expected->has_path = store->path != NULL;
+	expected->is_over_files = media_spec_is_over_files(&parsed);
 	expected->path = store->path ? strdup(store->path) : pathless_key(nqn, nsid, spec);
 	media_spec_free(&parsed);
 	return expected->path ? 0 : -ENOMEM;
@@ -252,6 +254,16 @@ const struct media_record *media_records_find_pathless(const struct media_record
 
 	free(key);
 	return record;
+}
+
+const struct media_record *media_records_find_over_files(const struct media_records *records,
+							 const char *nqn, unsigned nsid,
+							 const char *spec)
+{
+	const struct media_record *record = media_records_find_pathless(records, nqn, nsid, spec);
+
+	return record && container_of(record, const struct expected, record)->is_over_files ? record
+											    : NULL;
 }
 
 static struct media_expected expected_of(const struct expected *of)

@@ -30,6 +30,10 @@ const struct media_record *media_records_find(const struct media_records *record
 const struct media_record *media_records_find_pathless(const struct media_records *records,
 						       const char *nqn, unsigned nsid,
 						       const char *spec);
+/* As media_records_find_pathless, for a store that is made of files. NULL for any other store. */
+const struct media_record *media_records_find_over_files(const struct media_records *records,
+							 const char *nqn, unsigned nsid,
+							 const char *spec);
 void media_records_clear(struct media_records *records);
 /* A namespace of the document that is expected at the start, with a file. */
 struct media_expected {

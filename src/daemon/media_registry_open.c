@@ -178,12 +178,13 @@ static int known_open(struct media_registry *registry, const char *path,
 }
 
 /* A medium that is no file, opens late, and was in the document before this start is offered as
- * lost when its opening fails. */
+ * lost when its opening fails. One that is made of files is not opened (struct media_terms). */
 static int pathless_open(struct media_registry *registry, const struct media_wish *wish,
 			 struct media **ret_media, struct media_error *ret_error)
 {
-	int res = medium_open(&registry->openings, wish, NULL, ret_media, ret_error);
-	const struct media_record *expected;
+	const struct media_record *expected =
+		media_records_find_over_files(registry->records, wish->nqn, wish->nsid, wish->spec);
+	int res = medium_open(&registry->openings, wish, expected, ret_media, ret_error);
 
 	if (!media_is_loss(res) || !media_openings_was_late(&registry->openings, wish))
 		return res;

@@ -208,6 +208,14 @@ static int port_build(const struct config_port *from, const struct builder *buil
 
 	config_object_serve(&config_port_object, from, to);
 	to->transport = transport_of(from->transport);
+	/* A port without a transport would be served as TCP. */
+	if (!to->transport) {
+		config_errors_add(builder->errors,
+				  "port %u: the target has no transport of type %d; use "
+				  "\"transport\": \"tcp\"",
+				  from->id, from->transport);
+		return -EPROTONOSUPPORT;
+	}
 	to->listen = from->listen;
 	to->subsystems = calloc(snapshot->subsystem_count + 1, sizeof(struct subsystem *));
 	to->ana = calloc(from->ana_count + 2, sizeof(*to->ana));

@@ -25,6 +25,10 @@ struct media_driver {
 	const char *name; /* before the colon of a spec */
 	const char *form; /* example of the spec, for error messages */
 	enum media_spec_kind kind;
+	/* The medium has one child and changes how its I/O runs. The store of the child answers all
+	 * questions, and media_reopen reopens that store. A medium that keeps data of its own, such
+	 * as a thin volume or a mirror with one side left, is no wrapper. */
+	bool is_wrapper;
 	const char *options; /* the options that parse knows, for error messages */
 	/* Fills spec from `body`, the string after the colon, and may modify body. On failure, what
 	 * parse allocated in spec stays there for media_spec_free. NULL: the default parser, a path
@@ -54,6 +58,10 @@ extern const struct media_driver media_null_driver;
  * NULL keeps the message that is already set. */
 void media_opening_end(struct media_opening *opening, struct media *media, int res,
 		       const struct media_error *error);
+
+/* For open: copies the properties of one child, from size_bytes to boundary_bytes of struct media,
+ * for a medium that passes each I/O on. */
+void media_inherit(struct media *to, const struct media *from);
 
 /* For parse: allocates `count` children in spec. 0 or -ENOMEM. */
 int media_spec_add_children(struct media_spec *spec, unsigned count, struct media_error *ret_error);

@@ -34,9 +34,27 @@ bool media_is_loss(int res)
 
 struct media *media_store(const struct media *media)
 {
-	while (media->child_count == 1)
+	while (media->is_wrapper)
 		media = media->children[0];
 	return (struct media *)media;
+}
+
+void media_inherit(struct media *to, const struct media *from)
+{
+	to->size_bytes = from->size_bytes;
+	to->block_bytes = from->block_bytes;
+	to->buffer_align_bytes = from->buffer_align_bytes;
+	to->has_volatile_cache = from->has_volatile_cache;
+	to->is_read_only = from->is_read_only;
+	to->is_thin = from->is_thin;
+	to->can_discard = from->can_discard;
+	to->reads_zero_after_discard = from->reads_zero_after_discard;
+	to->knows_extents = from->knows_extents;
+	to->works_in_submit = from->works_in_submit;
+	to->optimal_io_bytes = from->optimal_io_bytes;
+	to->write_granularity_bytes = from->write_granularity_bytes;
+	to->discard_granularity_bytes = from->discard_granularity_bytes;
+	to->boundary_bytes = from->boundary_bytes;
 }
 
 static int reopen_parsed(struct media *store, const struct media_spec *spec,
@@ -68,6 +86,7 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 	}
 	(*ret_media)->children = children;
 	(*ret_media)->child_count = 1;
+	(*ret_media)->is_wrapper = true;
 	return 0;
 }
 
@@ -79,7 +98,7 @@ static int reopen_parsed(struct media *store, const struct media_spec *spec,
 
 	if (!text)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	if (spec->child_count == 1)
+	if (spec->is_wrapper)
 		res = reopen_around(store, spec, ret_media, ret_error);
 	else
 		res = store->ops->reopen(store, spec, ret_media, ret_error);
@@ -100,7 +119,13 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 
 	if (res < 0)
 		return res;
-	if (!store->ops->reopen)
+	/* The children would stay as they are. */
+	if (store->child_count > 0)
+		res = media_fail(ret_error, -EBUSY,
+				 "%s: a medium made of other media cannot change while it is "
+				 "served; remove it, then add it again",
+				 store->ops->name);
+	else if (!store->ops->reopen)
 		res = media_fail(ret_error, -EBUSY, "%s: cannot change while it is served",
 				 store->ops->name);
 	else

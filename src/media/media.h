@@ -140,17 +140,19 @@ struct media_count {
 struct media {
 	const struct media_ops *ops;
 	char *spec; /* as opened, for log and error messages */
-	/* The media that this medium is made of; media_close closes them after this medium. A
-	 * medium with exactly one child is a wrapper: media_store returns the child's store, which
-	 * answers questions for the wrapper. */
+	/* The media that this medium is made of; media_close closes them after this medium. */
 	struct media **children;
 	unsigned child_count;
+	/* From the driver. The medium has one child, and media_store returns the child's store,
+	 * which answers questions for the wrapper. Any other medium is a store. */
+	bool is_wrapper;
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	struct media_count *count;             /* set by media_count_add; NULL: not counted */
 	/* Names the bytes to guards of ranges: another one for each opening, except that a medium
 	 * that is opened beside another over the same store gets the key of that medium. */
 	uint64_t guard_key;
+	/* The properties, down to boundary_bytes. media_inherit has a line for each of them. */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */
@@ -209,7 +211,8 @@ struct media_terms {
 	unsigned member;
 	/* Record of a store that was served before. Such a store is neither created when it is
 	 * missing nor grown when it is smaller than recorded. The file may be larger than size=
-	 * after an unfinished growth; only size= is served then. NULL: a new store. */
+	 * after an unfinished growth; only size= is served then. NULL: a new store. With a record,
+	 * a store that is made of files fails with -EOPNOTSUPP: its files have no records. */
 	const struct media_record *known;
 	/* The old data are given up: a new file of this size is made, and the old file is renamed
 	 * to PATH.lost. Regular files only. */
@@ -296,7 +299,8 @@ struct media *media_store(const struct media *media);
 /*
  * Opens a second medium over the same store. The spec must name the same store; it may ask for a
  * larger size, another block size, readonly or writable, other fault rules. Nothing shrinks. The
- * first medium is unchanged. The caller closes both. 0 or -errno with ret_error filled.
+ * first medium is unchanged. The caller closes both. 0 or -errno with ret_error filled; -EBUSY for
+ * a store that is made of other media.
  */
 int media_reopen(struct media *media, const char *spec, struct media **ret_media,
 		 struct media_error *ret_error);

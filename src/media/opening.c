@@ -168,6 +168,7 @@ static void node_ended(struct opening_node *node, struct media *media, int res)
 		node->text = NULL;
 		media->children = node->opening.children;
 		media->child_count = node->opening.child_count;
+		media->is_wrapper = node->opening.spec->is_wrapper;
 		node->opening.children = NULL;
 	} else {
 		media = NULL;
@@ -196,7 +197,8 @@ void media_opening_end(struct media_opening *opening, struct media *media, int r
 	node_ended(node, media, res);
 }
 
-/* Terms that are not part of the spec apply to the store under the wrappers. */
+/* Terms that are not part of the spec apply to the store under the wrappers. Files below the store
+ * get no terms and would be opened as new files: created or grown. */
 static int terms_apply(struct media_spec *spec, const struct media_terms *terms,
 		       struct media_error *ret_error)
 {
@@ -213,6 +215,13 @@ static int terms_apply(struct media_spec *spec, const struct media_terms *terms,
 	if (store->kind != MEDIA_SPEC_FILE && terms->is_shared)
 		return media_fail(ret_error, -EINVAL,
 				  "only a file or a block device can be shared");
+	if ((terms->known || terms->is_recreated) && media_spec_is_over_files(spec))
+		return media_fail(
+			ret_error, -EOPNOTSUPP,
+			"%.90s: was served before, and the files of a medium made of other "
+			"media cannot be checked against what was served; check them, then "
+			"remove the medium and add it again",
+			spec->text);
 	return 0;
 }
 

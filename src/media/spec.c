@@ -157,6 +157,7 @@ static int parse_nested(const char *text, unsigned depth, struct media_spec *spe
 				  (int)(colon - text > 60 ? 60 : colon - text), text, known);
 	}
 	spec->kind = spec->driver->kind;
+	spec->is_wrapper = spec->driver->is_wrapper;
 	spec->text = strdup(text);
 	body = strdup(colon + 1);
 	if (!spec->text || !body)
@@ -166,6 +167,7 @@ static int parse_nested(const char *text, unsigned depth, struct media_spec *spe
 	else
 		res = parse_plain(spec, body, ret_error);
 	free(body);
+	CHECK(res < 0 || !spec->is_wrapper || spec->child_count == 1);
 	return res;
 }
 
@@ -198,6 +200,22 @@ int media_spec_parse(const char *text, struct media_spec *ret_spec, struct media
 	if (res < 0)
 		media_spec_free(ret_spec);
 	return res;
+}
+
+static bool has_file(const struct media_spec *spec)
+{
+	for (unsigned i = 0; i < spec->child_count; i++) {
+		if (has_file(&spec->children[i]))
+			return true;
+	}
+	return spec->kind == MEDIA_SPEC_FILE;
+}
+
+bool media_spec_is_over_files(const struct media_spec *spec)
+{
+	const struct media_spec *store = media_spec_store(spec);
+
+	return store->child_count > 0 && has_file(store);
 }
 
 void media_spec_free(struct media_spec *spec)

@@ -34,6 +34,7 @@ struct media_spec {
 	void *own;                   /* for the driver; one allocation, freed with the spec */
 	struct media_spec *children; /* the media that this medium is made of */
 	unsigned child_count;
+	bool is_wrapper; /* from the driver: one child, whose store is the store of this medium */
 	/* Not parsed, copied from struct media_terms: other processes serve the store too, and this
 	 * process is `member` of them. */
 	bool is_shared;
@@ -51,10 +52,13 @@ void media_spec_free(struct media_spec *spec);
 /* The spec of the innermost medium under wrappers. */
 static inline struct media_spec *media_spec_store(const struct media_spec *spec)
 {
-	while (spec->child_count == 1)
+	while (spec->is_wrapper)
 		spec = &spec->children[0];
 	return (struct media_spec *)spec;
 }
+
+/* Whether a file is below the store, which is made of other media. */
+bool media_spec_is_over_files(const struct media_spec *spec);
 
 /* Fills ret_error, if not NULL, and returns `code`: for use as "return media_fail(...)". */
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)

@@ -180,7 +180,7 @@ enum zero_copy {
 
 struct port {
 	uint16_t id;
-	/* The transport of the port. NULL: TCP. */
+	/* The transport of the port. NULL: TCP, for snapshots that tests make. */
 	const struct transport_ops *transport;
 	struct net_addr listen; /* where connections are accepted */
 	/* The address that discovery reports. Empty: the address that the host has reached. */

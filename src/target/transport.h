@@ -122,7 +122,8 @@ void listener_on_closed(struct listener *listener);
 
 /* The transport of the port: its own, or TCP. */
 const struct transport_ops *port_transport(const struct port *port);
-/* A transport of this build. NULL: this build does not have it. */
+/* A transport of this build. NULL: this build does not have it. The configuration has a word for
+ * each of them. */
 const struct transport_ops *transport_of(enum discovery_transport trtype);
 
 #endif

@@ -338,13 +338,10 @@ static int fault_open(struct media_opening *opening, struct media **ret_media,
 
 	if (!fault)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	fault->media = *opening->children[0];
+	media_inherit(&fault->media, opening->children[0]);
 	/* The inner medium does not know the effects of rules on the data. */
 	fault->media.knows_extents = false;
 	fault->media.ops = &fault_ops;
-	fault->media.states = NULL;
-	fault->media.channel = NULL;
-	fault->media.count = NULL;
 	fault->rule_count = rules->count;
 	for (unsigned i = 0; i < rules->count; i++)
 		fault->rules[i].text = rules->rules[i];
@@ -355,6 +352,7 @@ const struct media_driver fault_driver = {
 	.name = "fault",
 	.form = "fault:RULES@SPEC",
 	.kind = MEDIA_SPEC_VOLUME,
+	.is_wrapper = true,
 	.options = "",
 	.parse = fault_parse,
 	.open = fault_open,

@@ -151,6 +151,7 @@ static void backing_put_without_medium(struct ns_backing *backing, struct media 
 	struct media_ops deaf = *ops;
 	struct media **children = media->children;
 	unsigned child_count = media->child_count;
+	bool is_wrapper = media->is_wrapper;
 	char *spec = strdup(media->spec);
 
 	CHECK(spec != NULL);
@@ -158,10 +159,12 @@ static void backing_put_without_medium(struct ns_backing *backing, struct media 
 	media->ops = &deaf;
 	media->children = NULL;
 	media->child_count = 0;
+	media->is_wrapper = false;
 	ns_backing_put(backing);
 	media->ops = ops;
 	media->children = children;
 	media->child_count = child_count;
+	media->is_wrapper = is_wrapper;
 	media->spec = spec;
 }
 

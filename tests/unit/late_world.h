@@ -17,6 +17,7 @@
 #include "media/state.h"
 #include "tap.h"
 #include "temp_folder.h"
+#include "thin_medium.h"
 #include "volume/fault.h"
 
 #include <errno.h>
@@ -134,8 +135,13 @@ static const struct media_driver late_driver = {
 
 /* Replaces the array of volume/drivers.c. */
 const struct media_driver *const media_drivers[] = {
-	&media_file_driver, &media_mem_driver, &media_null_driver,
-	&fault_driver,      &late_driver,      NULL,
+	&media_file_driver,
+	&media_mem_driver,
+	&media_null_driver,
+	&fault_driver,
+	&late_driver,
+	&thin_driver,
+	NULL,
 };
 
 /* ---- the registry --------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "config/fields.h"
 #include "daemon/media_registry.h"
 #include "daemon/snapshot_build.h"
+#include "host/host_transport.h"
 #include "target/transport.h"
 
 #include "config_text.h"
@@ -291,8 +292,8 @@ static void ports_clash_within_a_transport(void)
 	EXPECT(!config_ports_clash(&a, &b));
 }
 
-/* The words of the document are the names of the transports that the target has. */
-static void transports_of_ports_are_those_of_the_target(void)
+/* The words of the document, the transports of the target and those of the host side. */
+static void the_lists_of_transports_agree(void)
 {
 	const struct config_field *field = config_port_object.fields;
 	unsigned found = 0;
@@ -303,13 +304,37 @@ static void transports_of_ports_are_those_of_the_target(void)
 		const struct transport_ops *transport = transport_of((enum discovery_transport)i);
 
 		EXPECT_EQ(transport != NULL, i < field->word_count && field->words[i] != NULL);
+		EXPECT_EQ(transport != NULL,
+			  host_transport_of((enum discovery_transport)i) != NULL);
 		if (!transport)
 			continue;
 		EXPECT_STR(transport->name, field->words[i]);
+		EXPECT(host_transport_find(transport->name) ==
+		       host_transport_of((enum discovery_transport)i));
+		EXPECT(strstr(host_transport_names(), transport->name) != NULL);
 		found++;
 	}
 	EXPECT_EQ(1, found);
 	EXPECT_EQ(DISCOVERY_TCP, field->number);
+}
+
+/* As by a word of the document without a transport of the target. */
+static void a_port_of_a_missing_transport_is_refused(void)
+{
+	struct config *config = load_good(quoted(PORT("'id':3")));
+	struct media_registry *registry = NULL;
+	struct snapshot *snapshot = NULL;
+
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	if (!config || !registry)
+		return;
+	config->ports[0].transport = DISCOVERY_RDMA;
+	memset(&errors, 0, sizeof(errors));
+	EXPECT_EQ(-EPROTONOSUPPORT, snapshot_from_config(config, registry, 1, &snapshot, &errors));
+	EXPECT(snapshot == NULL);
+	EXPECT(says("port 3: the target has no transport of type 1; use \"transport\": \"tcp\""));
+	media_registry_destroy(registry);
+	config_free(config);
 }
 
 static void all_mistakes_are_collected(void)
@@ -720,7 +745,8 @@ int main(void)
 	TAP_RUN(identities_are_random);
 	TAP_RUN(every_mistake_is_named);
 	TAP_RUN(ports_clash_within_a_transport);
-	TAP_RUN(transports_of_ports_are_those_of_the_target);
+	TAP_RUN(the_lists_of_transports_agree);
+	TAP_RUN(a_port_of_a_missing_transport_is_refused);
 	TAP_RUN(all_mistakes_are_collected);
 	TAP_RUN(a_long_name_is_refused);
 	TAP_RUN(a_bad_host_list_lets_nobody_in);

@@ -2,7 +2,7 @@
 /*
  * The contract of media (media/media.h, driver.h, state.h, event.h), by media for tests: "late:N"
  * opens when the test decides, "pair:(SPEC)(SPEC)" has two children and writes to both. Both keep
- * state per reactor. One thread, simulated reactors.
+ * state per reactor. "thin:SPEC" is a store with one child. One thread, simulated reactors.
  */
 #include "../sim/sim.h"
 #include "base/clock.h"
@@ -10,9 +10,12 @@
 #include "media/event.h"
 #include "media/state.h"
 #include "tap.h"
+#include "temp_folder.h"
+#include "thin_medium.h"
 #include "volume/fault.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #define BLOCK 4096u
@@ -260,13 +263,8 @@ static const struct media_driver pair_driver = {
 
 /* Replaces the array of volume/drivers.c. */
 const struct media_driver *const media_drivers[] = {
-	&media_file_driver,
-	&media_mem_driver,
-	&media_null_driver,
-	&fault_driver,
-	&late_driver,
-	&pair_driver,
-	NULL,
+	&media_file_driver, &media_mem_driver, &media_null_driver, &fault_driver,
+	&late_driver,       &pair_driver,      &thin_driver,       NULL,
 };
 
 /* ---- shared by the tests -------------------------------------------------------------------- */
@@ -396,6 +394,25 @@ static void children_open_at_the_same_time(void)
 	EXPECT_EQ(0, open_count);
 }
 
+static void a_store_with_one_child_answers_for_itself(void)
+{
+	struct media *store;
+	struct media_spec spec;
+
+	begin("fault:delay:ms=1@thin:mem:1M");
+	EXPECT_EQ(0, done_res);
+	store = media_store(request.media);
+	EXPECT(store == request.media->children[0]);
+	EXPECT_STR("thin", store->ops->name);
+	EXPECT_STR("mem", store->children[0]->ops->name);
+	EXPECT_EQ(THIN_USED_BYTES, media_used_bytes(request.media));
+	media_close(request.media);
+
+	EXPECT_EQ(0, media_spec_parse("fault:delay:ms=1@thin:mem:1M", &spec, NULL));
+	EXPECT_STR("thin:mem:1M", media_spec_store(&spec)->text);
+	media_spec_free(&spec);
+}
+
 static void one_that_fails_ends_the_others(void)
 {
 	begin("pair:(late:1M)(late:1M)");
@@ -448,6 +465,98 @@ static void callers_that_cannot_wait_are_told(void)
 	EXPECT(none == NULL);
 	EXPECT(strstr(error.text, "late:1M opens asynchronously") != NULL);
 	EXPECT_EQ(0, opening_count);
+	EXPECT_EQ(0, open_count);
+}
+
+/* ---- inherited properties ------------------------------------------------------------------- */
+
+static void a_wrapper_inherits_the_properties_of_its_child(void)
+{
+	struct media from, to = {.ops = &late_ops, .guard_key = 7, .size_bytes = 9};
+
+	memset(&from, 1, sizeof(from)); /* each bool is true, and no pointer is valid */
+	media_inherit(&to, &from);
+	EXPECT_EQ(from.size_bytes, to.size_bytes);
+	EXPECT_EQ(from.block_bytes, to.block_bytes);
+	EXPECT_EQ(from.buffer_align_bytes, to.buffer_align_bytes);
+	EXPECT(to.has_volatile_cache && to.is_read_only && to.is_thin && to.can_discard);
+	EXPECT(to.reads_zero_after_discard && to.knows_extents && to.works_in_submit);
+	EXPECT_EQ(from.optimal_io_bytes, to.optimal_io_bytes);
+	EXPECT_EQ(from.write_granularity_bytes, to.write_granularity_bytes);
+	EXPECT_EQ(from.discard_granularity_bytes, to.discard_granularity_bytes);
+	EXPECT_EQ(from.boundary_bytes, to.boundary_bytes);
+	/* What belongs to one medium alone stays. */
+	EXPECT(to.ops == &late_ops);
+	EXPECT_EQ(7, to.guard_key);
+	EXPECT(!to.spec && !to.children && !to.states && !to.channel && !to.count && !to.guard);
+	EXPECT_EQ(0, to.child_count);
+	EXPECT(!to.is_wrapper);
+}
+
+/* ---- what is refused for media made of others ----------------------------------------------- */
+
+static void expect_no_reopen(const char *spec, const char *new_spec, const char *text)
+{
+	struct media *reopened = NULL;
+	struct media_error error = {""};
+
+	begin(spec);
+	EXPECT_EQ(0, done_res);
+	EXPECT_EQ(-EBUSY, media_reopen(request.media, new_spec, &reopened, &error));
+	EXPECT(reopened == NULL);
+	EXPECT_STR(text, error.text);
+	media_close(request.media);
+}
+
+/* Its children would stay as they are. */
+static void a_medium_made_of_others_is_not_reopened(void)
+{
+	expect_no_reopen("pair:(mem:1M)(mem:1M)", "pair:(mem:2M)(mem:2M)",
+			 "pair: a medium made of other media cannot change while it is served; "
+			 "remove it, then add it again");
+	expect_no_reopen("fault:delay:ms=1@thin:mem:1M", "fault:delay:ms=2@thin:mem:1M",
+			 "thin: a medium made of other media cannot change while it is served; "
+			 "remove it, then add it again");
+	EXPECT_EQ(0, open_count);
+}
+
+static struct media_error known_error;
+
+__attribute__((format(printf, 2, 3))) static int open_known(bool is_recreated, const char *format,
+							    ...)
+{
+	static const struct media_record known = {.size_bytes = 1 << 20};
+	const struct media_terms terms = {.known = &known, .is_recreated = is_recreated};
+	struct media *opened = NULL;
+	char spec[256];
+	va_list args;
+	int res;
+
+	known_error.text[0] = '\0';
+	va_start(args, format);
+	vsnprintf(spec, sizeof(spec), format, args);
+	va_end(args);
+	res = media_open_on(spec, &terms, &opened, &known_error);
+	media_close(opened);
+	return res;
+}
+
+/* A file below a pair would be opened as a new file: created or grown. */
+static void a_medium_made_of_known_files_is_not_opened(void)
+{
+	EXPECT_EQ(-EOPNOTSUPP, open_known(false, "thin:file:%s/a,size=1M", root));
+	EXPECT(strstr(known_error.text, "/a,size=1M: was served before, and the files of a medium "
+					"made of other media "
+					"cannot be checked against what was served") != NULL);
+	EXPECT_EQ(-EOPNOTSUPP, open_known(true, "thin:file:%s/a,size=1M", root));
+	EXPECT_EQ(-EOPNOTSUPP,
+		  open_known(false,
+			     "fault:delay:ms=1@pair:(mem:1M)(fault:delay:ms=1@file:%s/a,size=1M)",
+			     root));
+	/* No file was created. A wrapper gives the terms to its file. */
+	EXPECT_EQ(-ENOENT, open_known(false, "fault:delay:ms=1@file:%s/a,size=1M", root));
+	/* Media without files have nothing to lose. */
+	EXPECT_EQ(0, open_known(false, "pair:(mem:1M)(thin:mem:1M)"));
 	EXPECT_EQ(0, open_count);
 }
 
@@ -574,6 +683,7 @@ static struct reactor *reactor_make(unsigned index)
 
 int main(void)
 {
+	CHECK(root_make());
 	sim = sim_create(1, NULL);
 	control = reactor_make(1000);
 	datas[0] = reactor_make(0);
@@ -581,13 +691,17 @@ int main(void)
 	TAP_RUN(what_opens_at_once_ends_inside_begin);
 	TAP_RUN(a_late_medium_ends_later);
 	TAP_RUN(children_open_at_the_same_time);
+	TAP_RUN(a_store_with_one_child_answers_for_itself);
 	TAP_RUN(one_that_fails_ends_the_others);
 	TAP_RUN(an_opening_can_be_cancelled);
 	TAP_RUN(callers_that_cannot_wait_are_told);
+	TAP_RUN(a_wrapper_inherits_the_properties_of_its_child);
+	TAP_RUN(a_medium_made_of_others_is_not_reopened);
+	TAP_RUN(a_medium_made_of_known_files_is_not_opened);
 	TAP_RUN(each_reactor_has_its_own_state);
 	TAP_RUN(a_failed_attach_fails_the_io_and_is_tried_again);
 	TAP_RUN(close_waits_for_a_detach_that_takes_its_time);
 	TAP_RUN(a_medium_tells_its_listener);
 	sim_destroy(sim);
-	return tap_end();
+	return root_end();
 }

@@ -287,6 +287,37 @@ static void a_start_offers_what_does_not_answer_as_lost(void)
 	end();
 }
 
+/* Its file would be opened as a new one: created or grown. */
+static void a_start_offers_a_medium_made_of_files_as_lost(void)
+{
+	struct media_error problem;
+	char both[256];
+
+	begin();
+	snprintf(both, sizeof(both),
+		 "{'media':'thin:file:%s/under,size=1M'," U1 "},{'media':'thin:mem:1M'," U2 "}",
+		 root);
+	expect(both);
+	change("%s", both);
+	EXPECT_EQ(0, result);
+	EXPECT(media_is_lost(media_at(0)));
+	EXPECT(media_problem(media_at(0), &problem));
+	EXPECT(strstr(problem.text, "/under,size=1M: was served before") != NULL);
+	EXPECT(!media_is_lost(media_at(1)));
+	EXPECT(!file_exists("under"));
+	commit();
+
+	/* Removed and added again, the medium is a new one. */
+	change("{'nsid':2,'media':'thin:mem:1M'," U2 "}");
+	commit();
+	change("%s", both);
+	EXPECT_EQ(0, result);
+	EXPECT(!media_is_lost(media_at(0)));
+	EXPECT(file_exists("under"));
+	commit();
+	end();
+}
+
 static void a_start_offers_what_fails_late_as_lost(void)
 {
 	begin();
@@ -354,6 +385,7 @@ int main(void)
 	TAP_RUN(a_stop_refuses_the_change_that_waits);
 	TAP_RUN(the_former_configuration_comes_back_at_once);
 	TAP_RUN(a_start_offers_what_does_not_answer_as_lost);
+	TAP_RUN(a_start_offers_a_medium_made_of_files_as_lost);
 	TAP_RUN(a_start_offers_what_fails_late_as_lost);
 	TAP_RUN(a_start_with_a_new_namespace_is_refused);
 	TAP_RUN(a_late_file_is_lost_and_recreated);
