@@ -126,7 +126,7 @@ cover: ## measure line and branch coverage of the tests, in build-cover/
 tidy: ## check format, sizes, leftovers, SPDX lines, scripts, manual pages
 	@tools/setup build tidy && tools/tidy
 
-spine: ## check how many functions a 4 KiB read takes, against the limits of tools/spine
+spine: ## check what a 4 KiB read takes against tools/spine and docs/ARCHITECTURE.md
 	@tools/setup build && tools/spine --check
 
 layers: ## check includes against the layers of docs/ARCHITECTURE.md

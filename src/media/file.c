@@ -510,24 +510,31 @@ static void file_let_go(struct reactor_msg *msg)
 		file_end(io, 0);
 }
 
-static enum file_stage file_first_stage(const struct media_io *io)
+/* Not for READ and WRITE. */
+static void file_go_first(struct media_io *io)
 {
 	switch (io->kind) {
-	case MEDIA_READ:
-	case MEDIA_WRITE:
-		break;
 	case MEDIA_FLUSH:
-		return FILE_SYNC;
+		file_go(io, FILE_SYNC);
+		return;
 	case MEDIA_DISCARD:
-		return FILE_DISCARD;
+		file_go(io, FILE_DISCARD);
+		return;
 	case MEDIA_EXTENTS:
-		return FILE_EXTENTS;
+		file_go(io, FILE_EXTENTS);
+		return;
 	case MEDIA_WRITE_ZEROES:
 		if (io->may_discard)
-			return FILE_PUNCH;
-		return file_of(io)->lacks_zero_range ? FILE_ZERO_WRITE : FILE_ZERO_RANGE;
+			file_go(io, FILE_PUNCH);
+		else if (file_of(io)->lacks_zero_range)
+			file_go(io, FILE_ZERO_WRITE);
+		else
+			file_go(io, FILE_ZERO_RANGE);
+		return;
+	case MEDIA_READ:
+	case MEDIA_WRITE:
+		CHECK(!"a transfer is not a chain of stages");
 	}
-	return FILE_TRANSFER;
 }
 
 /* ---- submit, cancel, close ------------------------------------------------------------------ */
@@ -544,7 +551,7 @@ static void file_begin(struct media_io *io)
 		work->stage = FILE_TRANSFER;
 		file_transfer(io);
 	} else {
-		file_go(io, file_first_stage(io));
+		file_go_first(io);
 	}
 }
 

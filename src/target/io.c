@@ -132,15 +132,14 @@ int io_end_wait(struct slot *slot)
 }
 
 /*
- * Every operation of a command on a medium starts here, unless the medium's own work must wait for
- * a later turn.
+ * Every operation of a command on a medium starts here.
  *
  * The target may have stood still while the command waited for its hold or between two steps. The
  * host may then have sent the command on another path, so KATO is checked first. The target may
  * also stand still after this check, before the kernel has the operation. The medium therefore gets
- * a deadline for starting the operation.
+ * a deadline for starting the operation, from the caller: mapped memory needs none.
  */
-static inline void io_execute(struct slot *slot)
+static inline void io_start_in_time(struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 
@@ -152,36 +151,32 @@ static inline void io_execute(struct slot *slot)
 
 _Static_assert(MEDIA_READ < MEDIA_WRITE && MEDIA_WRITE < MEDIA_FLUSH, "used as a range");
 
-static inline void io_start(struct slot *slot)
-{
-	slot->wait = SLOT_WAIT_MEDIUM;
-	slot->io.deadline_ns = ctrl_deadline_ns(slot->queue->ctrl);
-	io_execute(slot);
-}
-
 static inline bool io_has_credit(const struct media_io *io)
 {
 	return io->kind <= MEDIA_WRITE;
 }
 
-/* Starts an operation that the medium executes inside submit, and charges it. */
-static void io_work(struct slot *slot)
+/* Starts an operation that the medium executes inside submit, and charges it. A wrapper of the
+ * medium may still end the operation later: therefore the wait and the deadline. */
+static void io_work_and_charge(struct slot *slot)
 {
 	const struct media_io *io = &slot->io;
 	struct turn *turn = &slot->queue->local->turn;
 	struct turn_host *host = slot->queue->turn_host;
 	uint64_t began_ns, cost_ns = turn_copy_ns(io->len_bytes);
 
+	slot->wait = SLOT_WAIT_MEDIUM;
+	slot->io.deadline_ns = ctrl_deadline_ns(slot->queue->ctrl);
 	if (io_has_credit(io) && io->len_bytes <= TURN_CREDIT_BYTES) {
 		turn_charge_credit(turn, host, io->len_bytes);
-		io_start(slot);
+		io_start_in_time(slot);
 		return;
 	}
 	if (io->kind == MEDIA_DISCARD || io->may_discard)
 		cost_ns = turn_release_ns(io->len_bytes);
 	turn_charge(turn, host, cost_ns);
 	began_ns = turn_measure_begin(turn, host);
-	io_start(slot); /* the slot, and its queue, may be gone afterwards */
+	io_start_in_time(slot); /* the slot, and its queue, may be gone afterwards */
 	turn_measure_end(turn, began_ns, cost_ns);
 }
 
@@ -191,26 +186,32 @@ static void io_on_turn(struct turn_wait *wait)
 	int res = io_end_wait(slot);
 
 	if (res == 0)
-		io_work(slot);
+		io_work_and_charge(slot);
 	else
 		slot->io.done(&slot->io, res);
 }
 
-static __attribute__((noinline)) void io_begin_work(struct slot *slot)
+/* Not inlined, so that the path with credit stays short. */
+static __attribute__((noinline)) void io_work_or_wait_turn(struct slot *slot)
 {
 	if (io_take_turn(slot, io_on_turn))
-		io_work(slot);
+		io_work_and_charge(slot);
 }
 
-static inline void io_begin(struct slot *slot)
+/* Starts an operation. Where the medium works inside submit, the operation may have to wait for a
+ * turn with budget. */
+static inline void io_start_within_budget(struct slot *slot)
 {
 	const struct media_io *io = &slot->io;
 
 	if (io->media->works_in_submit &&
-	    !(io_has_credit(io) && turn_take_credit(slot->queue->turn_host, io->len_bytes)))
-		io_begin_work(slot);
-	else
-		io_start(slot);
+	    !(io_has_credit(io) && turn_take_credit(slot->queue->turn_host, io->len_bytes))) {
+		io_work_or_wait_turn(slot);
+		return;
+	}
+	slot->wait = SLOT_WAIT_MEDIUM;
+	slot->io.deadline_ns = ctrl_deadline_ns(slot->queue->ctrl);
+	io_start_in_time(slot);
 }
 
 static void io_on_guarded_done(struct media_io *io, int res)
@@ -230,7 +231,7 @@ static void io_on_granted(struct range_hold *hold)
 	else if (!nvme_status_is_ok(slot_judge_piece(slot)))
 		io_on_guarded_done(&slot->io, IO_REFUSED);
 	else
-		io_begin(slot);
+		io_start_within_budget(slot);
 }
 
 uint32_t ns_atomic_blocks(const struct ns *ns, const struct target_limits *limits)
@@ -266,9 +267,9 @@ void io_submit(struct slot *slot, const struct ns *ns, enum media_kind kind, uns
 	if (ns->mapped) { /* guards its own memory, cannot be cancelled, has no deadline */
 		if (kind <= MEDIA_WRITE &&
 		    turn_take_credit(slot->queue->turn_host, slot->io.len_bytes))
-			io_execute(slot);
+			io_start_in_time(slot);
 		else
-			io_begin_work(slot);
+			io_work_or_wait_turn(slot);
 		return;
 	}
 	if (kind != MEDIA_FLUSH && !(flags & IO_IS_HELD)) {
@@ -282,7 +283,7 @@ void io_submit(struct slot *slot, const struct ns *ns, enum media_kind kind, uns
 		if (!io_hold(slot, ns, is_large ? IO_HOLD_GATE : IO_HOLD_RANGE))
 			return;
 	}
-	io_begin(slot);
+	io_start_within_budget(slot);
 }
 
 nvme_status io_check_directive(struct slot *slot)

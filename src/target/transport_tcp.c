@@ -65,6 +65,7 @@ static void on_ready(struct tcp_conn *conn)
 	queue_on_ready(&tq->queue, !conn->rx_state.has_data_digest);
 }
 
+/* For a command with data in its capsule; commands without such data come to on_whole. */
 static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu *pdu,
 					  struct tcp_sink *sink, bool *ret_pause)
 {
@@ -91,8 +92,7 @@ static struct pdu_error on_capsule_header(struct tcp_queue *tq, const struct pdu
 		*ret_pause = true;
 		return PDU_OK;
 	}
-	if (pdu->data_bytes > 0)
-		sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
+	sink->dest = slot_capsule_dest(slot, &sink->granule_bytes);
 	if (slot_is_mapped(slot))
 		sink->guard = slot->queue->in_place_guard;
 	return PDU_OK;
