@@ -39,12 +39,17 @@ int peer_addr_to_net(const struct peer_addr *addr, struct net_addr *ret_addr, in
 		return 0;
 	_Static_assert(sizeof(path) <= sizeof(ret_addr->storage), "an address holds a path");
 	res = unix_addr_make(addr->path, &path, ret_folder);
-	if (res < 0)
-		memset(path.sun_path, 0, sizeof(path.sun_path));
 	memset(ret_addr, 0, sizeof(*ret_addr));
+	if (res < 0) {
+		/* An address without a path, which the kernel refuses. An empty path would be an
+		 * abstract name, to which any local process may listen. */
+		ret_addr->storage.ss_family = AF_UNIX;
+		ret_addr->len_bytes = sizeof(ret_addr->storage.ss_family);
+		return res;
+	}
 	memcpy(&ret_addr->storage, &path, sizeof(path));
 	ret_addr->len_bytes = sizeof(path);
-	return res;
+	return 0;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------
@@ -443,8 +448,8 @@ void peer_link_dial(struct peer_link *link, struct reactor *reactor, const struc
 	link->is_dialer = true;
 	link->state = PEER_LINK_CONNECTING;
 	text_copy(link->peer_name, sizeof(link->peer_name), peer->name);
-	/* An address that could not be made has an empty path: connecting fails later, as for any
-	 * other peer that is not there. */
+	/* An address that could not be made has no path: connecting fails later, as for any other
+	 * peer that is not there. */
 	link->address_res = peer_addr_to_net(&peer->addr, &addr, &folder);
 	reactor_sock_connect(reactor, &link->sock, &addr, link_on_connected, link_on_ready);
 	if (folder >= 0)

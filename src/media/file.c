@@ -66,11 +66,11 @@ struct file_work {
 		struct list node; /* FILE_WAITING: in the list of struct file_turns */
 	};
 	uint64_t progress_bytes;
-	struct iovec rest; /* the rest of a short transfer in one iov entry */
-	enum file_stage stage;
-	int result;     /* -ECANCELED once the operation is cancelled */
-	bool is_nowait; /* the ring operation in flight uses RWF_NOWAIT */
-	bool has_turn;  /* counted in struct file_turns. False: memory for that ran out. */
+	struct iovec rest;        /* the rest of a short transfer in one iov entry */
+	uint8_t stage;            /* enum file_stage */
+	bool is_nowait;           /* the ring operation in flight uses RWF_NOWAIT */
+	int result;               /* -ECANCELED once the operation is cancelled */
+	struct file_turns *turns; /* NULL: not counted, because memory ran out */
 	struct file_overlap overlap;
 };
 MEDIA_IO_FITS(struct file_work);
@@ -92,10 +92,11 @@ static struct file_media *file_of(const struct media_io *io)
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-static void file_begin(struct media_io *io);
+static inline void file_begin(struct media_io *io);
 
 /* NULL: out of memory. */
-static struct file_turns *file_turns_create(struct file_media *file, const struct reactor *reactor)
+static __attribute__((noinline)) struct file_turns *file_turns_create(struct file_media *file,
+								      const struct reactor *reactor)
 {
 	struct file_turns *turns = aligned_alloc(_Alignof(struct file_turns), sizeof(*turns));
 
@@ -110,22 +111,17 @@ static struct file_turns *file_turns_create(struct file_media *file, const struc
 	return turns;
 }
 
-static struct file_turns *file_turns_of(struct file_media *file, const struct reactor *reactor)
-{
-	struct file_turns *turns = atomic_load_explicit(&file->turns, memory_order_acquire);
-
-	while (turns && turns->reactor != reactor)
-		turns = turns->next;
-	return turns ? turns : file_turns_create(file, reactor);
-}
-
 /* False: the operation begins when another one has ended. */
-static bool file_take_turn(struct media_io *io)
+static inline bool file_take_turn(struct media_io *io)
 {
-	struct file_turns *turns = file_turns_of(file_of(io), io->reactor);
+	struct file_turns *turns = atomic_load_explicit(&file_of(io)->turns, memory_order_acquire);
 	struct file_work *work = work_of(io);
 
-	work->has_turn = turns != NULL;
+	while (turns && turns->reactor != io->reactor)
+		turns = turns->next;
+	if (!turns)
+		turns = file_turns_create(file_of(io), io->reactor);
+	work->turns = turns;
 	if (turns && turns->busy == FILE_BUSY_MAX) {
 		work->stage = FILE_WAITING;
 		list_push_back(&turns->waiting, &work->node);
@@ -139,8 +135,7 @@ static bool file_take_turn(struct media_io *io)
 /* Ends an operation that had its turn, and begins the next one. */
 static void file_end(struct media_io *io, int res)
 {
-	struct file_turns *turns =
-		work_of(io)->has_turn ? file_turns_of(file_of(io), io->reactor) : NULL;
+	struct file_turns *turns = work_of(io)->turns;
 	struct list *node = turns ? list_pop_front(&turns->waiting) : NULL;
 
 	if (turns && !node)
@@ -539,7 +534,7 @@ static void file_go_first(struct media_io *io)
 
 /* ---- submit, cancel, close ------------------------------------------------------------------ */
 
-static void file_begin(struct media_io *io)
+static inline void file_begin(struct media_io *io)
 {
 	struct file_work *work = work_of(io);
 	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;

@@ -30,15 +30,16 @@ static void compare_mapped(struct slot *slot)
 	const struct ns *ns = slot->ns;
 	struct turn *turn = &slot->queue->local->turn;
 	struct turn_host *host = slot->queue->turn_host;
-	uint64_t cost_ns = turn_copy_ns(slot->data_bytes), began_ns;
+	uint64_t cost_ns = turn_copy_ns(slot->data_bytes);
+	struct turn_measure measure;
 	bool is_same;
 
 	turn_charge(turn, host, cost_ns);
-	began_ns = turn_measure_begin(turn, host);
+	turn_measure_begin(turn, &measure, host);
 	is_same = block_guard_is_equal(ns->media->guard,
 				       ns->mapped + (slot->io_cmd.first_block << ns->block_shift),
 				       slot->data.addr, slot->data_bytes);
-	turn_measure_end(turn, began_ns, cost_ns);
+	turn_measure_end(turn, &measure, cost_ns);
 	compare_finish(slot, is_same);
 }
 

@@ -163,7 +163,8 @@ static void io_work_and_charge(struct slot *slot)
 	const struct media_io *io = &slot->io;
 	struct turn *turn = &slot->queue->local->turn;
 	struct turn_host *host = slot->queue->turn_host;
-	uint64_t began_ns, cost_ns = turn_copy_ns(io->len_bytes);
+	uint64_t cost_ns = turn_copy_ns(io->len_bytes);
+	struct turn_measure measure;
 
 	slot->wait = SLOT_WAIT_MEDIUM;
 	slot->io.deadline_ns = ctrl_deadline_ns(slot->queue->ctrl);
@@ -175,9 +176,9 @@ static void io_work_and_charge(struct slot *slot)
 	if (io->kind == MEDIA_DISCARD || io->may_discard)
 		cost_ns = turn_release_ns(io->len_bytes);
 	turn_charge(turn, host, cost_ns);
-	began_ns = turn_measure_begin(turn, host);
+	turn_measure_begin(turn, &measure, host);
 	io_start_in_time(slot); /* the slot, and its queue, may be gone afterwards */
-	turn_measure_end(turn, began_ns, cost_ns);
+	turn_measure_end(turn, &measure, cost_ns);
 }
 
 static void io_on_turn(struct turn_wait *wait)

@@ -40,8 +40,9 @@ void turn_queue_init(struct turn_queue *queue)
 void turn_host_end(struct turn *turn, struct turn_host *host)
 {
 	CHECK(list_empty(&host->queues));
-	if (turn->measured == host)
-		turn->measured = NULL;
+	for (struct turn_measure *measure = turn->measured; measure; measure = measure->outer)
+		if (measure->host == host)
+			measure->host = NULL;
 }
 
 bool turn_may(struct turn *turn, struct turn_host *host)
@@ -76,22 +77,28 @@ void turn_charge_credit(struct turn *turn, struct turn_host *host, uint64_t used
 	host->credit_bytes = TURN_CREDIT_BYTES - used_bytes;
 }
 
-uint64_t turn_measure_begin(struct turn *turn, struct turn_host *host)
+void turn_measure_begin(struct turn *turn, struct turn_measure *measure, struct turn_host *host)
 {
-	turn->measured = host;
-	return reactor_clock_ns(turn->reactor);
+	*measure = (struct turn_measure){
+		.outer = turn->measured,
+		.host = host,
+		.began_ns = reactor_clock_ns(turn->reactor),
+	};
+	turn->measured = measure;
 }
 
-void turn_measure_end(struct turn *turn, uint64_t began_ns, uint64_t charged_ns)
+void turn_measure_end(struct turn *turn, struct turn_measure *measure, uint64_t charged_ns)
 {
-	struct turn_host nobody = {0}; /* in place of a host that has ended */
-	struct turn_host *host = turn->measured;
-	uint64_t took_ns = reactor_clock_ns(turn->reactor) - began_ns;
+	struct turn_host ended = {0}; /* in place of a host that has ended */
+	uint64_t took_ns = reactor_clock_ns(turn->reactor) - measure->began_ns;
+	uint64_t own_ns = took_ns > measure->inner_ns ? took_ns - measure->inner_ns : 0;
 
-	turn->measured = NULL;
-	if (took_ns <= charged_ns)
-		return;
-	turn_charge(turn, host ? host : &nobody, took_ns - charged_ns);
+	CHECK(turn->measured == measure);
+	turn->measured = measure->outer;
+	if (measure->outer)
+		measure->outer->inner_ns += took_ns;
+	if (own_ns > charged_ns)
+		turn_charge(turn, measure->host ? measure->host : &ended, own_ns - charged_ns);
 }
 
 void turn_wait(struct turn *turn, struct turn_host *host, struct turn_queue *queue,

@@ -55,15 +55,23 @@ struct turn_wait {
 	void (*go)(struct turn_wait *wait);
 };
 
+/* One piece of work while it is measured. Its end may begin the next piece of its command. */
+struct turn_measure {
+	struct turn_measure *outer;
+	struct turn_host *host; /* NULL: ended meanwhile */
+	uint64_t began_ns;
+	uint64_t inner_ns; /* of pieces inside, which are charged by themselves */
+};
+
 struct turn {
 	struct reactor *reactor;
 	uint64_t at_ns;
 	uint64_t spent_ns;
 	struct list hosts; /* struct turn_host with commands that wait, the next one first */
 	struct reactor_defer defer;
-	struct turn_host *measured; /* whose work is being measured; NULL: ended meanwhile */
-	uint64_t waits;             /* commands that had to wait, ever */
-	uint64_t longest_ns;        /* most time spent between two resets of spent_ns */
+	struct turn_measure *measured; /* the innermost work under way, on the stack; NULL: none */
+	uint64_t waits;                /* commands that had to wait, ever */
+	uint64_t longest_ns;           /* most time spent between two resets of spent_ns */
 };
 
 void turn_init(struct turn *turn, struct reactor *reactor);
@@ -87,11 +95,11 @@ bool turn_may(struct turn *turn, struct turn_host *host);
 void turn_charge(struct turn *turn, struct turn_host *host, uint64_t spent_ns);
 /* Charges TURN_CREDIT_BYTES, of which used_bytes are used at once. */
 void turn_charge_credit(struct turn *turn, struct turn_host *host, uint64_t used_bytes);
-/* Work without credit is measured from turn_measure_begin to turn_measure_end. The work may end the
- * host. Returns when the work began. */
-uint64_t turn_measure_begin(struct turn *turn, struct turn_host *host);
+/* Work without credit is measured from turn_measure_begin to turn_measure_end, which nest. The work
+ * may end the host. */
+void turn_measure_begin(struct turn *turn, struct turn_measure *measure, struct turn_host *host);
 /* Charges the time beyond charged_ns, which is charged already. */
-void turn_measure_end(struct turn *turn, uint64_t began_ns, uint64_t charged_ns);
+void turn_measure_end(struct turn *turn, struct turn_measure *measure, uint64_t charged_ns);
 
 /* Waits behind other commands of the queue; wait->go is called at the end of a turn. */
 void turn_wait(struct turn *turn, struct turn_host *host, struct turn_queue *queue,
