@@ -360,9 +360,9 @@ static const struct tcp_conn_handler conn_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
+	.on_whole = on_whole,
 	.on_closed = on_closed,
 	.on_ending = on_ending,
-	.on_whole = on_whole,
 };
 
 static int tcp_connect(struct host_queue *queue)

@@ -291,10 +291,10 @@ static const struct tcp_conn_handler tcp_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
+	.on_whole = on_whole,
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
 	.on_too_late = on_too_late,
-	.on_whole = on_whole,
 };
 
 /* ---- data that the host owes ---------------------------------------------------------------- */

@@ -44,15 +44,21 @@ struct tcp_conn_handler {
 	/* The IC exchange is done; params are final. */
 	void (*on_ready)(struct tcp_conn *conn);
 	/*
-	 * A header arrived and is valid; pdu is valid until on_pdu. Fills *sink when
-	 * pdu->data_bytes > 0. A returned violation ends the connection. To wait for a buffer, the
-	 * user returns PDU_OK with *ret_pause set. The engine then receives nothing until
-	 * tcp_conn_resume, after which it calls on_header again with the same pdu.
+	 * The header of a PDU with payload arrived and is valid; pdu is valid until on_pdu. Fills
+	 * *sink. A returned violation ends the connection. To wait for a buffer, the user returns
+	 * PDU_OK with *ret_pause set. The engine then receives nothing until tcp_conn_resume, after
+	 * which it calls on_header again with the same pdu.
 	 */
 	struct pdu_error (*on_header)(struct tcp_conn *conn, const struct pdu *pdu,
 				      struct tcp_sink *sink, bool *ret_pause);
 	/* The payload is complete. is_digest_ok is false when its data digest did not match. */
 	struct pdu_error (*on_pdu)(struct tcp_conn *conn, const struct pdu *pdu, bool is_digest_ok);
+	/*
+	 * A PDU without payload arrived: a capsule or R2T. One call instead of on_header and
+	 * on_pdu. Pauses like on_header: when *ret_pause is set, the engine calls on_whole again
+	 * for the same PDU.
+	 */
+	struct pdu_error (*on_whole)(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause);
 	/* Last callback: the socket is closed and the engine holds no tx of the user. `why` is for
 	 * the log. cause is 0 for an orderly end by the peer, -ESHUTDOWN for tcp_conn_close,
 	 * -EPROTO for a violation by the peer, -ECONNRESET for a TermReq of the peer, else -errno.
@@ -69,12 +75,6 @@ struct tcp_conn_handler {
 	 * transmitted, and on_closed follows. May run inside a call of the user. Must not call a
 	 * tcp_* function. */
 	void (*on_ending)(struct tcp_conn *conn);
-	/*
-	 * May be NULL. A capsule or R2T without payload: one call instead of on_header and on_pdu.
-	 * Pauses like on_header: when *ret_pause is set, the engine calls on_whole again for the
-	 * same PDU.
-	 */
-	struct pdu_error (*on_whole)(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause);
 };
 
 struct tcp_conn_config {

@@ -91,13 +91,6 @@ static size_t rx_header(struct tcp_conn *conn, const uint8_t *buf, size_t len_by
 	return used;
 }
 
-/* True for a PDU that the user takes with one call (on_whole). */
-static bool rx_is_whole(const struct tcp_conn *conn)
-{
-	return conn->pdu.data_bytes == 0 && conn->handler->on_whole &&
-	       conn->pdu.type != NVME_TCP_PDU_H2C_DATA && conn->pdu.type != NVME_TCP_PDU_C2H_DATA;
-}
-
 static void rx_whole(struct tcp_conn *conn)
 {
 	bool is_paused = false;
@@ -130,10 +123,6 @@ static void rx_ask_sink(struct tcp_conn *conn)
 	}
 	if (is_paused) {
 		conn->is_paused = true;
-		return;
-	}
-	if (conn->pdu.data_bytes == 0) {
-		rx_complete(conn, true);
 		return;
 	}
 	if (!conn->sink.dest || conn->sink.granule_bytes == 0)
@@ -262,7 +251,7 @@ static size_t rx_parse(struct tcp_conn *conn, const uint8_t *buf, size_t len_byt
 		size_t used = 0;
 
 		if (conn->rx_phase == TCP_RX_SINK) {
-			if (rx_is_whole(conn))
+			if (conn->pdu.data_bytes == 0)
 				rx_whole(conn);
 			else
 				rx_ask_sink(conn);

@@ -415,6 +415,19 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
+static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	struct tcp_sink sink = {0};
+	struct pdu_error error = on_header(conn, pdu, &sink, ret_pause);
+
+	CHECK(pdu->data_bytes == 0 && sink.dest == NULL && sink.iov_count == 0);
+	CHECK(pdu->type != NVME_TCP_PDU_H2C_DATA && pdu->type != NVME_TCP_PDU_C2H_DATA);
+	/* on_header may have ended the connection. */
+	if (*ret_pause || pdu_is_error(error) || !tcp_conn_is_open(conn))
+		return error;
+	return on_pdu(conn, pdu, true);
+}
+
 static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	struct side *side = side_of(conn);
@@ -455,6 +468,7 @@ static const struct tcp_conn_handler host_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
+	.on_whole = on_whole,
 	.on_closed = on_closed,
 };
 
@@ -462,6 +476,7 @@ static const struct tcp_conn_handler target_handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
+	.on_whole = on_whole,
 	.on_closed = on_closed,
 	.on_arrival = on_arrival,
 	.on_too_late = on_too_late,

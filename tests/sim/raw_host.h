@@ -74,6 +74,11 @@ static struct pdu_error raw_on_pdu(struct tcp_conn *conn, const struct pdu *pdu,
 	return PDU_OK;
 }
 
+static struct pdu_error raw_on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	return raw_on_pdu(conn, pdu, true);
+}
+
 static void raw_on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	container_of(conn, struct raw_queue, conn)->is_closed = true;
@@ -111,7 +116,7 @@ __attribute__((unused)) static void raw_open(struct sim *sim, struct reactor *re
 					     struct raw_queue *queue, const struct net_addr *addr)
 {
 	static const struct tcp_conn_handler handler = {raw_on_ready, raw_on_header, raw_on_pdu,
-							raw_on_closed};
+							raw_on_whole, raw_on_closed};
 	struct tcp_conn_config config = {.role = PDU_ROLE_HOST,
 					 .data_align_bytes = 4,
 					 .max_r2t = 1,

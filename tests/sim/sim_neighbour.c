@@ -238,6 +238,11 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
+static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	return on_pdu(conn, pdu, true);
+}
+
 /* A host that lost one connection closes its others and reconnects at its next turn. */
 static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
@@ -256,7 +261,8 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 
 static void queue_open(struct nqueue *queue)
 {
-	static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_closed};
+	static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_whole,
+							on_closed};
 	const struct tcp_conn_config config = {.role = PDU_ROLE_HOST,
 					       .data_align_bytes = 4,
 					       .max_r2t = 1,

@@ -441,6 +441,11 @@ static struct pdu_error fake_on_pdu(struct tcp_conn *conn, const struct pdu *pdu
 	return PDU_OK;
 }
 
+static struct pdu_error fake_on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	return fake_on_pdu(conn, pdu, true);
+}
+
 static void fake_on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	container_of(conn, struct fake_conn, conn)->is_used = false;
@@ -450,7 +455,7 @@ static void fake_accepted(struct reactor_listener *listener, int taken_fd,
 			  const struct net_addr *peer)
 {
 	static const struct tcp_conn_handler handler = {fake_on_ready, fake_on_header, fake_on_pdu,
-							fake_on_closed};
+							fake_on_whole, fake_on_closed};
 	static const struct tcp_conn_config config = {
 		.role = PDU_ROLE_TARGET,
 		.allows_header_digest = true,

@@ -44,7 +44,7 @@ struct subject {
 	char why[80];
 	uint8_t *dest;
 	struct pdu last;
-	struct pdu_error header_error; /* what on_header returns */
+	struct pdu_error header_error; /* what on_header and on_whole return */
 };
 
 struct world {
@@ -110,6 +110,17 @@ __attribute__((unused)) static struct pdu_error on_pdu(struct tcp_conn *conn, co
 	return PDU_OK;
 }
 
+__attribute__((unused)) static struct pdu_error on_whole(struct tcp_conn *conn,
+							 const struct pdu *pdu, bool *ret_pause)
+{
+	struct subject *subject = container_of(conn, struct subject, conn);
+
+	EXPECT_EQ(0, pdu->data_bytes);
+	if (pdu_is_error(subject->header_error))
+		return subject->header_error;
+	return on_pdu(conn, pdu, true);
+}
+
 __attribute__((unused)) static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 {
 	struct subject *subject = container_of(conn, struct subject, conn);
@@ -134,6 +145,7 @@ static const struct tcp_conn_handler handler = {
 	.on_ready = on_ready,
 	.on_header = on_header,
 	.on_pdu = on_pdu,
+	.on_whole = on_whole,
 	.on_closed = on_closed,
 	.on_ending = on_ending,
 };

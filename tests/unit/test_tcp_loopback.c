@@ -144,6 +144,14 @@ static struct pdu_error on_pdu(struct tcp_conn *conn, const struct pdu *pdu, boo
 	return PDU_OK;
 }
 
+static struct pdu_error on_whole(struct tcp_conn *conn, const struct pdu *pdu, bool *ret_pause)
+{
+	struct tcp_sink sink = {0};
+
+	on_header(conn, pdu, &sink, ret_pause);
+	return *ret_pause ? PDU_OK : on_pdu(conn, pdu, true);
+}
+
 static void listener_closed(struct reactor_listener *closed)
 {
 	reactor_timer_cancel(&watchdog);
@@ -162,7 +170,7 @@ static void on_closed(struct tcp_conn *conn, int cause, const char *why)
 		reactor_listener_close(&listener, listener_closed);
 }
 
-static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_closed};
+static const struct tcp_conn_handler handler = {on_ready, on_header, on_pdu, on_whole, on_closed};
 
 static struct tcp_conn_config config_of(enum pdu_role role, bool has_digests)
 {

@@ -226,7 +226,7 @@ static size_t encode_read(uint8_t hdr[NVME_TCP_HDR_MAX_BYTES], uint32_t data_byt
 	return pdu_encode_cmd(hdr, &encoding, &sqe, data_bytes);
 }
 
-static void a_violation_found_by_the_user_is_sent_with_its_header(void)
+static void expect_violation_with_header(uint32_t data_bytes)
 {
 	uint8_t hdr[NVME_TCP_HDR_MAX_BYTES];
 	struct nvme_tcp_term term;
@@ -237,7 +237,7 @@ static void a_violation_found_by_the_user_is_sent_with_its_header(void)
 		(struct pdu_error){.fes = NVME_TCP_FES_PDU_SEQUENCE, .fei = 7, .what = "a test"};
 	raw_connect();
 	raw_send_ic_req(false, false);
-	raw_send_now(hdr, encode_read(hdr, 0));
+	raw_send_now(hdr, encode_read(hdr, data_bytes));
 	answer = world->raw.bytes + NVME_TCP_IC_BYTES;
 	memcpy(&term, answer, sizeof(term));
 	EXPECT_EQ(NVME_TCP_IC_BYTES + NVME_TCP_TERM_HDR_BYTES + 72, world->raw.received);
@@ -255,6 +255,12 @@ static void a_violation_found_by_the_user_is_sent_with_its_header(void)
 	EXPECT_EQ(1, world->subject.closed_count);
 	EXPECT_STR("a test", world->subject.why);
 	world_destroy();
+}
+
+static void a_violation_found_by_the_user_is_sent_with_its_header(void)
+{
+	expect_violation_with_header(0);   /* found by on_whole */
+	expect_violation_with_header(512); /* found by on_header */
 }
 
 static void the_limit_of_capsules_can_be_raised(void)
