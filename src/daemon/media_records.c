@@ -326,17 +326,17 @@ int media_record_give_up(const struct keeper *keeper, const char *path,
 	return keeper->keep ? record_write(keeper, path, record, uuid_format(uuid, text)) : 0;
 }
 
-void media_record_take_back(const struct keeper *keeper, const char *path,
-			    const struct media_record *record)
+int media_record_take_back(const struct keeper *keeper, const char *path,
+			   const struct media_record *record)
 {
-	int res =
-		keeper->keep && !record->is_given_up ? record_write(keeper, path, record, NULL) : 0;
+	int res = keeper->keep ? record_write(keeper, path, record, NULL) : 0;
 
 	if (res < 0)
 		log_warn("control",
 			 "%s: the file was not recreated, which could not be saved (%s): after a "
 			 "restart it must be recreated, whatever the file holds",
 			 path, strerror(-res));
+	return res;
 }
 
 void media_record_keep(const struct keeper *keeper, const char *path, const struct media *media,
