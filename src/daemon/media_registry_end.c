@@ -202,14 +202,6 @@ void media_registry_note_leaving(struct media_registry *registry)
 	removed_list_keep(registry);
 }
 
-/* For a rollback: the namespace was in force before the transaction, and stays in force. */
-static bool live_stays(void *arg, const struct uuid *uuid)
-{
-	const struct live_entry *entry = registry_find_live(arg, uuid);
-
-	return entry && !entry->entry.is_new && live_is_back(arg, uuid);
-}
-
 /* The namespace is no longer in force. What is kept of it stays as long as its data may come
  * back. */
 static void live_left(struct media_registry *registry, struct live_entry *entry)
@@ -252,6 +244,7 @@ static void lives_commit(struct media_registry *registry)
 			live_left(registry, entry);
 		}
 	}
+	removed_commit(registry->removed);
 	removed_list_keep(registry);
 }
 
@@ -453,7 +446,7 @@ void media_registry_rollback(struct media_registry *registry)
 		}
 	}
 	registry_note_losses(registry);
-	removed_take_back_all(registry->removed, live_stays, registry);
+	removed_rollback(registry->removed);
 	removed_list_keep(registry);
 	list_for_each_safe(node, &registry->lives) {
 		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);

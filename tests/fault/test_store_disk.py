@@ -342,6 +342,30 @@ def undone_recreate(t):
         world.remove()
 
 
+def undone_removal_of_lost(t):
+    """A lost namespace that could not be removed is not in the list of removed ones: a backup is accepted."""
+    world = World()
+    path = os.path.join(world.folder, 'disk')
+    try:
+        world.start()
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            host.queue().put(1, 0, b'A' * 4096, 4096)
+        world.stop()
+        shutil.copyfile(path, path + '.backup')
+        os.unlink(path)
+        world.start()
+        open(world.full_path, 'w').close()
+        t.ok(world.call('DELETE', ns_path(1))[0] >= 400, 'a full disk: a lost namespace is not removed')
+        os.unlink(world.full_path)
+        t.eq(world.call('GET', '/v1/removed')[1]['removed'], [], 'and is not in the list of removed namespaces')
+        shutil.copyfile(path + '.backup', path)
+        status, answer = world.call('PATCH', ns_path(1), {'recheck': True})
+        t.ok(status == 200, 'its restored file is accepted', why=str(answer))
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
 def locked(t):
     world = World()
     try:
@@ -437,7 +461,7 @@ def read_only(t):
 def main():
     t = Tap()
     for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_leaves_no_file,
-                 undone_growth_is_corrected, undone_recreate, full_for_real, locked, damaged, read_only):
+                 undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())
