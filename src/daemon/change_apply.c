@@ -247,7 +247,6 @@ static void run_applied(void *arg, int res, const char *error)
 		change_run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
 		return;
 	}
-	media_registry_note_in_force(run->changes->options.registry);
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
 	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The

@@ -54,7 +54,7 @@ static void medium_discard(struct media *media, struct media_count *count)
 	if (!media)
 		return;
 	media_count_add(count, media);
-	media_undo(media);
+	(void)media_undo(media);
 	media_close(media);
 }
 

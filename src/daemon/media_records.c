@@ -338,17 +338,17 @@ int media_record_give_up(const struct keeper *keeper, const char *path,
 	return keeper->keep ? record_write(keeper, path, record, uuid_format(uuid, text)) : 0;
 }
 
-void media_record_take_back(const struct keeper *keeper, const char *path,
-			    const struct media_record *record)
+int media_record_take_back(const struct keeper *keeper, const char *path,
+			   const struct media_record *record)
 {
-	int res =
-		keeper->keep && !record->is_given_up ? record_write(keeper, path, record, NULL) : 0;
+	int res = keeper->keep ? record_write(keeper, path, record, NULL) : 0;
 
 	if (res < 0)
 		log_warn("control",
 			 "%s: cannot save that the recreation was undone (%s): after a restart run "
 			 "`weft ctl namespace recreate`, also if the file has data",
 			 path, strerror(-res));
+	return res;
 }
 
 void media_record_keep(const struct keeper *keeper, const char *path, const struct media *media,

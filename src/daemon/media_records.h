@@ -62,9 +62,9 @@ void media_record_keep(const struct keeper *keeper, const char *path, const stru
  */
 int media_record_give_up(const struct keeper *keeper, const char *path,
 			 const struct media_record *record, const struct uuid *uuid);
-/* The change was taken back: restores the record. A failure is logged. */
-void media_record_take_back(const struct keeper *keeper, const char *path,
-			    const struct media_record *record);
+/* The change was taken back: restores the record. A failure is logged. 0 or -errno. */
+int media_record_take_back(const struct keeper *keeper, const char *path,
+			   const struct media_record *record);
 
 /* False: the store has no record of this path. */
 bool media_record_recall(const struct keeper *keeper, const char *path,

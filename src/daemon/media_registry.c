@@ -166,7 +166,6 @@ bool media_registry_begin(struct media_registry *registry)
 	if (is_again && !registry->openings.has_waited)
 		return false;
 	registry->has_begun = true;
-	registry->was_in_force &= is_again;
 	registry->openings.has_waited = false;
 	entries_begin(&registry->backings, is_again);
 	entries_begin(&registry->lives, is_again);

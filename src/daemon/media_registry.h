@@ -120,10 +120,8 @@ void media_registry_note_leaving(struct media_registry *registry);
 void media_registry_commit(struct media_registry *registry);
 /* As media_registry_commit, for a change that is in force and could not be kept. */
 void media_registry_commit_unkept(struct media_registry *registry);
-/* Hosts may use from now on what was opened since begin. */
-void media_registry_note_in_force(struct media_registry *registry);
 /* Releases what was opened since begin. Files that were created or grown are restored, unless hosts
- * may have written to them. */
+ * have written to them (media_undo). */
 void media_registry_rollback(struct media_registry *registry);
 unsigned media_registry_count(const struct media_registry *registry);
 

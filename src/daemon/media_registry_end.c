@@ -202,14 +202,6 @@ void media_registry_note_leaving(struct media_registry *registry)
 	removed_list_keep(registry);
 }
 
-/* For a rollback: the namespace was in force before the transaction, and stays in force. */
-static bool live_stays(void *arg, const struct uuid *uuid)
-{
-	const struct live_entry *entry = registry_find_live(arg, uuid);
-
-	return entry && !entry->entry.is_new && live_is_back(arg, uuid);
-}
-
 /* The namespace is no longer in force. What is kept of it stays as long as its data may come
  * back. */
 static void live_left(struct media_registry *registry, struct live_entry *entry)
@@ -252,6 +244,7 @@ static void lives_commit(struct media_registry *registry)
 			live_left(registry, entry);
 		}
 	}
+	removed_commit(registry->removed);
 	removed_list_keep(registry);
 }
 
@@ -396,36 +389,36 @@ void registry_note_losses(struct media_registry *registry)
 	}
 }
 
-void media_registry_note_in_force(struct media_registry *registry)
-{
-	registry->was_in_force = true;
-}
-
 /* Hosts may have flushed data to a file that was created or grown, and the answer to them stands,
- * although the change is taken back. */
-static void backing_undo(const struct media_registry *registry, const struct backing_entry *entry,
-			 struct ns_backing *backing)
+ * although the change is taken back. False: the file stays for these data. */
+static bool backing_undo(const struct backing_entry *entry, struct ns_backing *backing)
 {
 	const char *path = registry_key_path(entry->key);
 
-	if (!registry->was_in_force)
-		media_undo(ns_backing_media(backing));
-	else if (path)
+	if (media_undo(ns_backing_media(backing)))
+		return true;
+	if (path)
 		log_warn("control",
 			 "%s keeps its size and data, although the change that opened it was "
-			 "undone: hosts may have written to it",
+			 "undone: hosts have written to it",
 			 path);
+	return false;
 }
 
-/* After backing_undo: the record is again that of the former file. A file that was not undone is
- * another file than that, and is refused by the next start until the operator decides. */
-static void entry_take_back(struct media_registry *registry, struct backing_entry *entry)
+/* After backing_undo of a recreated file. */
+static void entry_take_back(struct media_registry *registry, struct backing_entry *entry,
+			    bool is_undone)
 {
+	struct media *lost = ns_backing_media(entry->backing);
+	const char *path = registry_key_path(entry->key);
 	struct media_record record;
 
-	entry->is_given_up = entry->kept.is_given_up = false;
-	if (media_get_record(ns_backing_media(entry->backing), &record))
-		media_record_take_back(&registry->keeper, registry_key_path(entry->key), &record);
+	entry->is_given_up = false;
+	if (!is_undone)
+		media_lost_give_up(lost, path);
+	else if (media_get_record(lost, &record) && !record.is_given_up)
+		entry->kept.is_given_up =
+			media_record_take_back(&registry->keeper, path, &record) < 0;
 }
 
 void media_registry_rollback(struct media_registry *registry)
@@ -436,22 +429,24 @@ void media_registry_rollback(struct media_registry *registry)
 	list_for_each_safe(node, &registry->backings) {
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
+		bool is_undone = true;
+
 		if (entry->next) {
-			backing_undo(registry, entry, entry->next);
+			is_undone = backing_undo(entry, entry->next);
 			backing_note_loss(registry, entry->next);
 			registry_put_backing(entry->next);
 			entry->next = NULL;
 		}
 		if (entry->is_given_up)
-			entry_take_back(registry, entry);
+			entry_take_back(registry, entry, is_undone);
 		if (entry->entry.is_new) {
-			backing_undo(registry, entry, entry->backing);
+			(void)backing_undo(entry, entry->backing);
 			backing_note_loss(registry, entry->backing);
 			registry_release_backing(registry, entry);
 		}
 	}
 	registry_note_losses(registry);
-	removed_take_back_all(registry->removed, live_stays, registry);
+	removed_rollback(registry->removed);
 	removed_list_keep(registry);
 	list_for_each_safe(node, &registry->lives) {
 		struct live_entry *entry = list_entry(node, struct live_entry, entry.node);

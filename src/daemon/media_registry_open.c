@@ -97,7 +97,7 @@ static int ns_backing_make(struct media_registry *registry, struct media *taken_
 		if (registry->listener.reactor)
 			(void)media_listen(taken_media, &registry->listener);
 	} else {
-		media_undo(taken_media);
+		(void)media_undo(taken_media);
 		media_close(taken_media);
 		snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 	}
@@ -211,7 +211,7 @@ static int wish_open(struct media_registry *registry, const char *path,
 		return res;
 	res = identity_check(registry, wish, path, *ret_media, ret_error);
 	if (res < 0) {
-		media_undo(*ret_media);
+		(void)media_undo(*ret_media);
 		media_close(*ret_media);
 	}
 	return res;
@@ -238,7 +238,7 @@ static int backing_entry_open(struct media_registry *registry, char *taken_key,
 		res = registry_entry_add(&entry->entry, &registry->backings,
 					 &registry->backings_by_key, backing_order);
 		if (res < 0) {
-			media_undo(media);
+			(void)media_undo(media);
 			registry_put_backing(entry->backing); /* closes the medium too */
 			snprintf(ret_error->text, sizeof(ret_error->text), "out of memory");
 		}
@@ -354,7 +354,7 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
 				     ret_error);
 		if (res < 0) {
-			media_undo(media);
+			(void)media_undo(media);
 			media_close(media);
 		}
 	}

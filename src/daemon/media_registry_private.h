@@ -82,7 +82,6 @@ struct media_registry {
 	struct list ana_holds;
 	unsigned reactor_count;
 	bool has_begun;
-	bool was_in_force; /* hosts may have used what this transaction opened */
 	bool has_started;
 	bool is_unkept; /* the document of this transaction could not be kept */
 	struct keeper keeper;

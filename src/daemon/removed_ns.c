@@ -36,7 +36,8 @@
 struct removed_list {
 	struct list kept;  /* struct removed_ns with kept state (ns_live_kept) */
 	struct list plain; /* struct removed_ns without kept state */
-	unsigned kept_count, plain_count;
+	/* Entries that are not replaced, and those among them that are new. */
+	unsigned kept_count, plain_count, new_kept_count, new_plain_count;
 	uint64_t looked_s; /* monotonic time of creation */
 	bool is_changed;   /* since the list was last kept */
 };
@@ -52,14 +53,20 @@ int removed_list_create(uint64_t now_s, struct removed_list **ret_list)
 	return 0;
 }
 
+/* Counts an entry that is added or comes back (1), or leaves or is replaced (-1). */
+static void entry_count(struct removed_list *list, const struct removed_ns *entry, int change)
+{
+	*(entry->kept ? &list->kept_count : &list->plain_count) += (unsigned)change;
+	if (entry->is_new)
+		*(entry->kept ? &list->new_kept_count : &list->new_plain_count) += (unsigned)change;
+	list->is_changed = true;
+}
+
 static void entry_free(struct removed_list *list, struct removed_ns *entry)
 {
 	list_remove(&entry->node);
-	if (entry->kept)
-		list->kept_count--;
-	else
-		list->plain_count--;
-	list->is_changed = true;
+	if (!entry->is_replaced)
+		entry_count(list, entry, -1);
 	free(entry);
 }
 
@@ -77,7 +84,7 @@ static struct removed_ns *entry_find(const struct list *entries, const struct uu
 	list_for_each(node, entries) {
 		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 
-		if (uuid_equal(&entry->uuid, uuid))
+		if (!entry->is_replaced && uuid_equal(&entry->uuid, uuid))
 			return entry;
 	}
 	return NULL;
@@ -99,10 +106,11 @@ const struct removed_ns *removed_find(const struct removed_list *list, const str
 static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 		      const struct keeper *keeper, const char *why)
 {
+	const struct uuid uuid = entry->uuid;
 	char text[UUID_TEXT_BYTES];
-	int res = entry->kept ? ns_live_forget_uuid(&entry->uuid, keeper) : 0;
+	int res = entry->kept ? ns_live_forget_uuid(&uuid, keeper) : 0;
 
-	uuid_format(&entry->uuid, text);
+	uuid_format(&uuid, text);
 	if (res < 0) {
 		log_warn("control",
 			 "namespace %s was removed, but its kept state could not be dropped; the "
@@ -112,7 +120,7 @@ static int entry_drop(struct removed_list *list, struct removed_ns *entry,
 	}
 	if (entry->kept)
 		log_info("control", "namespace %s: its kept state is dropped: %s", text, why);
-	entry_free(list, entry);
+	removed_take_back(list, &uuid);
 	return 0;
 }
 
@@ -132,11 +140,7 @@ static void removed_push(struct removed_list *list, const struct removed_ns *abo
 	*entry = *about;
 	memcpy(entry->path, path, strlen(path) + 1);
 	list_push_back(entry->kept ? &list->kept : &list->plain, &entry->node);
-	if (entry->kept)
-		list->kept_count++;
-	else
-		list->plain_count++;
-	list->is_changed = true;
+	entry_count(list, entry, 1);
 }
 
 static void removed_line_take(struct removed_list *list, const char *line)
@@ -253,12 +257,14 @@ void removed_expire(struct removed_list *list, const struct keeper *keeper,
 	struct list *const kinds[] = {&list->kept, &list->plain};
 	const unsigned *const counts[] = {&list->kept_count, &list->plain_count};
 
+	if (list->new_kept_count + list->new_plain_count > 0)
+		return;
 	for (unsigned i = 0; i < 2; i++) {
 		list_for_each_safe(node, kinds[i]) {
 			struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 			const char *why = entry_expires(entry, *counts[i]);
 
-			if (!why || is_in_use(arg, &entry->uuid))
+			if (!why || entry->is_replaced || is_in_use(arg, &entry->uuid))
 				continue;
 			media_served_forget(keeper, &entry->uuid);
 			(void)entry_drop(list, entry, keeper, why);
@@ -316,12 +322,22 @@ int removed_check(const struct removed_list *list, const struct uuid *uuid, cons
 	return -EUCLEAN;
 }
 
+/* The entries of the UUID that are replaced, too. */
+static void entries_free_of(struct removed_list *list, struct list *entries,
+			    const struct uuid *uuid)
+{
+	list_for_each_safe(node, entries) {
+		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		if (uuid_equal(&entry->uuid, uuid))
+			entry_free(list, entry);
+	}
+}
+
 void removed_take_back(struct removed_list *list, const struct uuid *uuid)
 {
-	struct removed_ns *entry = list_find(list, uuid);
-
-	if (entry)
-		entry_free(list, entry);
+	entries_free_of(list, &list->kept, uuid);
+	entries_free_of(list, &list->plain, uuid);
 }
 
 static void entries_take_back(struct removed_list *list, struct list *entries,
@@ -342,15 +358,72 @@ void removed_take_back_all(struct removed_list *list,
 	entries_take_back(list, &list->plain, is_back, arg);
 }
 
+static struct removed_ns *entry_oldest_new(const struct list *entries)
+{
+	list_for_each(node, entries) {
+		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		if (entry->is_new)
+			return entry;
+	}
+	return NULL;
+}
+
 void removed_add(struct removed_list *list, const struct removed_ns *about, const char *path)
 {
-	removed_take_back(list, &about->uuid);
+	struct removed_ns *former = list_find(list, &about->uuid), entry = *about;
+
+	if (former && former->is_new) {
+		entry_free(list, former);
+	} else if (former) {
+		entry_count(list, former, -1);
+		former->is_replaced = true;
+	}
+	entry.is_new = true;
 	/* A line has one entry, so a path with a newline is left out. */
 	if (!strchr(path, '\n'))
-		removed_push(list, about, path);
-	/* A change may remove many thousands, so the oldest entry leaves at once. */
-	if (list->plain_count > REMOVED_NS_MAX)
-		entry_free(list, list_entry(list->plain.next, struct removed_ns, node));
+		removed_push(list, &entry, path);
+	/* A change may remove many thousands: those that expire with the change leave at once. */
+	if (list->new_plain_count > REMOVED_NS_MAX)
+		entry_free(list, entry_oldest_new(&list->plain));
+}
+
+static void entries_commit(struct removed_list *list, struct list *entries)
+{
+	list_for_each_safe(node, entries) {
+		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		entry->is_new = false;
+		if (entry->is_replaced)
+			entry_free(list, entry);
+	}
+}
+
+void removed_commit(struct removed_list *list)
+{
+	entries_commit(list, &list->kept);
+	entries_commit(list, &list->plain);
+	list->new_kept_count = list->new_plain_count = 0;
+}
+
+static void entries_rollback(struct removed_list *list, struct list *entries)
+{
+	list_for_each_safe(node, entries) {
+		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		if (entry->is_new) {
+			entry_free(list, entry);
+		} else if (entry->is_replaced) {
+			entry->is_replaced = false;
+			entry_count(list, entry, 1);
+		}
+	}
+}
+
+void removed_rollback(struct removed_list *list)
+{
+	entries_rollback(list, &list->kept);
+	entries_rollback(list, &list->plain);
 }
 
 /* The first entry that was in the file and is not the owner's. */
@@ -360,7 +433,8 @@ static struct removed_ns *entry_find_in(const struct list *entries, const char *
 	list_for_each(node, entries) {
 		struct removed_ns *entry = list_entry(node, struct removed_ns, node);
 
-		if (!uuid_equal(&entry->uuid, owner) && entry_is_in(entry, path, record))
+		if (!entry->is_replaced && !uuid_equal(&entry->uuid, owner) &&
+		    entry_is_in(entry, path, record))
 			return entry;
 	}
 	return NULL;
@@ -400,11 +474,20 @@ int removed_drop(struct removed_list *list, const struct uuid *uuid, const char 
 	return entry ? entry_drop(list, entry, keeper, why) : -ENOENT;
 }
 
+static void entries_each(const struct list *entries,
+			 void (*look)(void *arg, const struct removed_ns *removed), void *arg)
+{
+	list_for_each(node, entries) {
+		const struct removed_ns *entry = list_entry(node, struct removed_ns, node);
+
+		if (!entry->is_replaced)
+			look(arg, entry);
+	}
+}
+
 void removed_each(const struct removed_list *list,
 		  void (*look)(void *arg, const struct removed_ns *removed), void *arg)
 {
-	list_for_each(node, &list->kept)
-		look(arg, list_entry(node, struct removed_ns, node));
-	list_for_each(node, &list->plain)
-		look(arg, list_entry(node, struct removed_ns, node));
+	entries_each(&list->kept, look, arg);
+	entries_each(&list->plain, look, arg);
 }

@@ -7,6 +7,9 @@
  * (struct media_record) counts, not its path. Hosts that know the UUID must not find another file's
  * data under it, so any other file is refused until the operator drops the entry.
  *
+ * What a change adds is undone with the change (removed_rollback): no entry expires for it before,
+ * and an entry that it replaces comes back.
+ *
  * An entry is dropped when the data are given up (the file is deleted, or has become another
  * namespace's), after REMOVED_NS_DAYS, or when more than REMOVED_NS_MAX were removed after it.
  * Namespaces with kept state and those without are counted apart.
@@ -34,6 +37,8 @@ struct removed_ns {
 	uint64_t age_s;    /* how long a target ran since the removal */
 	uint64_t looked_s; /* monotonic time up to which age_s counts */
 	unsigned kept;     /* as ns_live_kept */
+	bool is_new;       /* added by the change under way */
+	bool is_replaced; /* by a new entry of the same UUID; counts again after removed_rollback */
 	struct media_record record;
 	char path[];
 };
@@ -62,8 +67,13 @@ const struct removed_ns *removed_find_kept_in(const struct removed_list *list, c
 					      const struct media_record *record,
 					      const struct uuid *owner);
 
-/* Adds a removed namespace whose data stay in the file. A failure is logged. */
+/* Adds a removed namespace whose data stay in the file. A failure is logged. The entry stays new
+ * until one of the next two functions is called. */
 void removed_add(struct removed_list *list, const struct removed_ns *about, const char *path);
+/* The change is kept, and so are the new entries. */
+void removed_commit(struct removed_list *list);
+/* The change is undone: removes the new entries, and brings back those that they replaced. */
+void removed_rollback(struct removed_list *list);
 /* The namespace is back: removes its entry. What is kept of the namespace stays. */
 void removed_take_back(struct removed_list *list, const struct uuid *uuid);
 /* As removed_take_back, for all namespaces that are back. */
@@ -85,7 +95,8 @@ void removed_each(const struct removed_list *list,
  * and removed_keep saves the ages of this moment. */
 void removed_age(struct removed_list *list, uint64_t now_s, bool is_end);
 /* Drops entries that are too old or too many, except those in use: a namespace that is lost and in
- * force, or comes back with the change under way, keeps its state. */
+ * force, or comes back with the change under way, keeps its state. Nothing expires while the list
+ * has new entries. */
 void removed_expire(struct removed_list *list, const struct keeper *keeper,
 		    bool (*is_in_use)(void *arg, const struct uuid *uuid), void *arg);
 /* Keeps the list if it has changed. */

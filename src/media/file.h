@@ -45,16 +45,16 @@ struct file_backing {
 	/* Member number in the cluster that shares the file (media/member_lock.h). -1: not
 	 * shared. */
 	int member;
+	bool may_exceed_size; /* the file may be larger than size=; only size= is served */
 };
 
 struct file_media {
 	struct media media;
 	int fd; /* backing->fd, or one of its own that differs in O_DIRECT */
 	bool is_block_device;
-	bool may_exceed_size; /* the file may be larger than size=; only size= is served */
-	bool has_set_aside;   /* the old file was renamed to PATH.lost */
-	bool is_another;      /* the file is not the one that was served last */
-	bool is_buffered;     /* no direct I/O */
+	bool has_set_aside; /* the old file was renamed to PATH.lost */
+	bool is_another;    /* the file is not the one that was served last */
+	bool is_buffered;   /* no direct I/O */
 	/* I/O is buffered, or an earlier medium over the file used buffered I/O. */
 	bool may_have_dirty_pages;
 	bool follows_size;             /* no size= was given: the size of the file counts */
@@ -69,10 +69,13 @@ struct file_media {
 	_Atomic bool has_written;        /* since the last check of the size */
 	struct file_backing *backing;
 	struct file_turns *_Atomic turns; /* owned by file.c */
-	/* What opening did to the file, for media_undo. */
+	/* What opening did to the file, for media_undo; constant while the medium is served. */
 	bool has_created;
 	bool is_stable;            /* media_sync has nothing to do */
 	uint64_t grown_from_bytes; /* 0: not grown */
+	/* file_undo decides between the two: whichever is set first holds. */
+	_Atomic bool has_new_data; /* a write began that file_undo would destroy */
+	_Atomic bool is_undone;
 };
 
 extern const struct media_ops file_ops;
@@ -82,7 +85,7 @@ bool file_get_record(const struct media *media, struct media_record *ret_record)
 int file_reopen(struct media *media, const struct media_spec *spec, struct media **ret_media,
 		struct media_error *ret_error);
 bool file_is_current(const struct media *media);
-void file_undo(struct media *media);
+bool file_undo(struct media *media);
 int file_member(const struct media *media);
 int file_lock_fd(const struct media *media);
 uint64_t file_used_bytes(struct media *media); /* file_size.c; also the next two */

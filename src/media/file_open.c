@@ -278,7 +278,7 @@ static int grow_file(struct file_media *file, const struct media_spec *spec, uin
 	if (spec->size_bytes == 0 || spec->size_bytes == now_bytes)
 		return 0;
 	/* Larger than size= after an unfinished growth: serve the same size as before. */
-	if (spec->size_bytes < now_bytes && file->may_exceed_size)
+	if (spec->size_bytes < now_bytes && file->backing->may_exceed_size)
 		return 0;
 	if (spec->size_bytes < now_bytes)
 		return media_fail(ret_error, -EINVAL,
@@ -320,7 +320,8 @@ static int setup_regular(struct file_media *file, const struct media_spec *spec,
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	media->block_bytes = spec->block_bytes ? spec->block_bytes : MEDIA_BLOCK_DEFAULT;
 	size_bytes = (uint64_t)st.st_size;
-	if (file->may_exceed_size && spec->size_bytes != 0 && spec->size_bytes < size_bytes) {
+	if (file->backing->may_exceed_size && spec->size_bytes != 0 &&
+	    spec->size_bytes < size_bytes) {
 		log_info("media", "%s: %llu of its %llu bytes are served, as size= limits",
 			 spec->path, (unsigned long long)spec->size_bytes,
 			 (unsigned long long)size_bytes);
@@ -564,6 +565,7 @@ static int backing_create(struct file_media *file, const struct media_spec *spec
 	backing->inode = st.st_ino;
 	backing->member = spec->is_shared ? (int)spec->member : -1;
 	backing->had_name = file_has_name(file);
+	backing->may_exceed_size = spec->known != NULL;
 	file->backing = backing;
 	if (S_ISBLK(st.st_mode))
 		device_note(backing, st.st_rdev, spec);
@@ -578,10 +580,7 @@ static int check_known(int fd, const struct media_spec *spec, struct media_error
 	struct stat st;
 
 	if (known->is_given_up)
-		return media_fail(
-			ret_error, -EUCLEAN,
-			"%.140s may be empty: its recreation did not finish; recreate it again",
-			spec->path);
+		return media_fail(ret_error, -EUCLEAN, MEDIA_GIVEN_UP_TEXT, spec->path);
 	if (fstat(fd, &st) < 0)
 		return media_fail(ret_error, -errno, "%.160s: %s", spec->path, strerror(errno));
 	if (known->has_type && S_ISBLK(st.st_mode) != known->is_block_device)
@@ -704,7 +703,6 @@ int media_file_open(const struct media_spec *spec, struct media **ret_media,
 
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	file->may_exceed_size = spec->known != NULL;
 	res = open_fd(file, spec, ret_error);
 	if (res < 0) {
 		free(file);

@@ -108,7 +108,6 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return media_fail(ret_error, -ENOMEM, "out of memory");
-	file->may_exceed_size = before->may_exceed_size;
 	file->is_another = before->is_another;
 	file->backing = before->backing;
 	file->backing->refs++;
@@ -119,7 +118,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 	if (file->fd != before->fd)
 		file_note_untold(before);
 	/* The result of an unfinished growth may not be durable yet. */
-	if (file->may_exceed_size)
+	if (file->backing->may_exceed_size)
 		file->is_stable = false;
 	if (res == 0 && file->media.size_bytes < media->size_bytes / file->media.block_bytes *
 							 file->media.block_bytes)
@@ -129,7 +128,7 @@ int file_reopen(struct media *media, const struct media_spec *spec, struct media
 				 spec->path, (unsigned long long)media->size_bytes,
 				 (unsigned long long)file->media.size_bytes);
 	if (res < 0) {
-		file_undo(&file->media);
+		(void)file_undo(&file->media);
 		if (file->fd != file->backing->fd)
 			close(file->fd);
 		file_backing_put(file->backing);
@@ -179,26 +178,40 @@ static void created_remove(const struct file_media *file)
 	media_spec_free(&parsed);
 }
 
-void file_undo(struct media *media)
+static void grown_cut(const struct file_media *file)
+{
+	int res = ftruncate(file->fd, (off_t)file->grown_from_bytes) < 0
+			  ? -errno
+			  : file_fsync((struct file_media *)file);
+
+	if (res == 0)
+		return;
+	file->backing->may_exceed_size = true;
+	log_warn("media", "%s: cannot be cut back to %llu bytes: %s",
+		 file->media.spec ? file->media.spec : "file",
+		 (unsigned long long)file->grown_from_bytes, strerror(-res));
+}
+
+/* A write stores has_new_data before it looks at is_undone; this function does the opposite. So
+ * either the write fails, or the file stays. */
+bool file_undo(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
+	if (atomic_exchange(&file->is_undone, true))
+		return true;
+	if (atomic_load(&file->has_new_data)) {
+		atomic_store(&file->is_undone, false);
+		/* The next change of the former medium finds a file that is larger than size=. */
+		file->backing->may_exceed_size = true;
+		return false;
+	}
 	/* Another member may use the file or its new size by now. */
-	if (file->backing->member >= 0) {
-		file->has_created = false;
-		file->grown_from_bytes = 0;
-	}
-	if (file->has_created) {
+	if (file->backing->member >= 0)
+		return true;
+	if (file->has_created)
 		created_remove(file);
-	} else if (file->grown_from_bytes > 0) {
-		int res = ftruncate(file->fd, (off_t)file->grown_from_bytes) < 0 ? -errno
-										 : file_fsync(file);
-
-		if (res < 0)
-			log_warn("media", "%s: cannot be cut back to %llu bytes: %s",
-				 media->spec ? media->spec : "file",
-				 (unsigned long long)file->grown_from_bytes, strerror(-res));
-	}
-	file->has_created = false;
-	file->grown_from_bytes = 0;
+	else if (file->grown_from_bytes > 0)
+		grown_cut(file);
+	return true;
 }

@@ -116,10 +116,26 @@ static int file_look(struct file_media *file, const struct media_io *io, bool is
 	return file_check_size(file);
 }
 
+/* Notes a write to what opening made. False: opening was undone (file_undo), and the written data
+ * would be lost. */
+static bool write_note(struct file_media *file, const struct media_io *io)
+{
+	bool is_new = file->has_created || (file->grown_from_bytes > 0 &&
+					    io->offset + io->len_bytes > file->grown_from_bytes);
+
+	if (!is_new)
+		return true;
+	if (!atomic_load_explicit(&file->has_new_data, memory_order_relaxed))
+		atomic_store(&file->has_new_data, true);
+	return !atomic_load(&file->is_undone);
+}
+
 int file_check_write(struct file_media *file, const struct media_io *io)
 {
 	bool is_last = io->offset + io->len_bytes >= io->media->size_bytes;
 
+	if (!write_note(file, io))
+		return -EIO;
 	if (atomic_load_explicit(&file->cut_seen_bytes, memory_order_relaxed) != UINT64_MAX)
 		return -EIO;
 	if (file_look(file, io, is_last) < 0)

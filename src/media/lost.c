@@ -105,3 +105,13 @@ void media_lost_note(struct media *media, const struct media_error *problem)
 	if (media_is_lost(media))
 		container_of(media, struct lost_media, media)->problem = *problem;
 }
+
+void media_lost_give_up(struct media *media, const char *path)
+{
+	struct lost_media *lost = container_of(media, struct lost_media, media);
+
+	if (!media_is_lost(media))
+		return;
+	lost->record.is_given_up = true;
+	(void)media_fail(&lost->problem, -EUCLEAN, MEDIA_GIVEN_UP_TEXT, path);
+}

@@ -76,7 +76,7 @@ static int reopen_around(struct media *store, const struct media_spec *spec,
 		res = spec->driver->open(&opening, ret_media, ret_error);
 		CHECK(res != -EINPROGRESS);
 		if (res < 0) {
-			media_undo(children[0]);
+			(void)media_undo(children[0]);
 			media_close(children[0]);
 		}
 	}
@@ -251,12 +251,11 @@ void media_forgive(struct media *media)
 		store->ops->forgive(store);
 }
 
-void media_undo(struct media *media)
+bool media_undo(struct media *media)
 {
 	struct media *store = media_store(media);
 
-	if (store->ops->undo)
-		store->ops->undo(store);
+	return !store->ops->undo || store->ops->undo(store);
 }
 
 /* Moves all stores of the same kind as stores[0] to `alike` and returns their number. */

@@ -107,7 +107,7 @@ struct media_ops {
 	int (*sync)(struct media *const *media, unsigned count, struct media_error *ret_error);
 	/* As the media_* function of the same name. The trailing comment is the result when the
 	 * entry is NULL. */
-	void (*undo)(struct media *media);             /* nothing */
+	bool (*undo)(struct media *media);             /* nothing, true */
 	bool (*is_current)(const struct media *media); /* true */
 	bool (*get_record)(const struct media *media, struct media_record *ret_record); /* false */
 	bool (*is_another)(const struct media *media);                                  /* false */
@@ -253,6 +253,9 @@ bool media_is_lost(const struct media *media);
 char *media_lost_told(struct media *media);
 /* Records why the last attempt to open a lost store failed; media_problem reports it. */
 void media_lost_note(struct media *media, const struct media_error *problem);
+/* The data of a lost store at `path` were given up: as is_given_up of struct media_record. Only a
+ * recreation opens the store. Control thread. */
+void media_lost_give_up(struct media *media, const char *path);
 /* Fills the record to pass as `known` at the next start. False: nothing to record (memory). */
 bool media_get_record(const struct media *media, struct media_record *ret_record);
 /* Fills a record of the file or device at `path` without opening it: identity, no size. Control
@@ -339,9 +342,13 @@ bool media_has_lost_writes(const struct media *media);
  * reactor. */
 uint64_t media_loss(const struct media *media);
 void media_forgive(struct media *media);
-/* Undoes what opening did to the store: removes a file that was created, cuts a file that was
- * grown. Call before the last close of a medium that was never served. */
-void media_undo(struct media *media);
+/*
+ * Undoes what opening did to the store: removes a file that was created, cuts a file that was
+ * grown. Call before the last close. False: the file stays, because hosts wrote what would be lost:
+ * anything in a file that was created, or beyond the former end of a file that was grown. Such
+ * writes fail once opening is undone.
+ */
+bool media_undo(struct media *media);
 
 /* The caller has checked the range. The CHECK protects memory of other media, which may follow
  * directly after this medium's. */

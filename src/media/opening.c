@@ -42,7 +42,7 @@ static void children_discard(struct media **children, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		if (children[i])
-			media_undo(children[i]);
+			(void)media_undo(children[i]);
 		media_close(children[i]);
 	}
 }
@@ -276,7 +276,7 @@ static void prompt_ended(struct media_open_request *request, int res)
 	if (!prompt->is_abandoned)
 		return;
 	if (request->media)
-		media_undo(request->media);
+		(void)media_undo(request->media);
 	media_close(request->media);
 	free(prompt);
 }

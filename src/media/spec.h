@@ -64,6 +64,11 @@ bool media_spec_is_over_files(const struct media_spec *spec);
 int media_fail(struct media_error *ret_error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Of a lost store that only a recreation opens; the argument is its path. */
+#define MEDIA_GIVEN_UP_TEXT                                                                        \
+	"%.110s may be empty, or hold the data of another namespace: its recreation did not "      \
+	"finish; recreate it again"
+
 /* One constructor per kind. Each sets everything in struct media except spec and children. */
 int media_file_open(const struct media_spec *spec, struct media **ret_media,
 		    struct media_error *ret_error);

@@ -8,7 +8,9 @@ as they are.
 """
 
 import os
+import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -243,6 +245,127 @@ def undone_keeps_data(t):
         world.remove()
 
 
+def ns_path(nsid=None):
+    path = '/v1/subsystems/%s/namespaces' % store_world.quoted(store_world.DEFAULT_NQN)
+    return path if nsid is None else '%s/%d' % (path, nsid)
+
+
+def undone_leaves_no_file(t):
+    """A host may create namespaces in a pool. Those that cannot be saved must not fill the pool's disk with files."""
+    world = World()
+    pool = os.path.join(world.folder, 'pool')
+    os.mkdir(pool)
+    data = bytearray(4096)
+    struct.pack_into('<QQ', data, 0, 2048, 2048)  # 1 MiB
+    try:
+        world.start()
+        world.change('PATCH', '/v1/subsystems/' + store_world.quoted(store_world.DEFAULT_NQN),
+                     {'pool': {'folder': pool, 'capacity': '16M'}, 'rights': {'any': ['namespaces']}})
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            open(world.full_path, 'w').close()
+            statuses = [host.admin.do(0x0d, data=bytes(data)).status for _ in range(5)]
+            os.unlink(world.full_path)
+            t.ok(nvmetcp.OK not in statuses, 'a full disk: hosts create no namespace', why=statuses)
+            t.eq(os.listdir(pool), [], 'and no file stays in the pool')
+            t.eq(host.admin.do(0x0d, data=bytes(data)).status, nvmetcp.OK, 'once there is room, a host creates one')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
+def undone_growth_is_corrected(t):
+    """A growth to a mistyped size that could not be saved leaves the namespace as it was: it can grow and change."""
+    world = World()
+    path = os.path.join(world.folder, 'one')
+    spec = 'file:%s,size=%%s' % path
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', spec % '8M']
+    try:
+        world.start()
+        open(world.full_path, 'w').close()
+        t.ok(world.call('PATCH', ns_path(1), {'media': spec % '1T'})[0] >= 400, 'a full disk: a growth is refused')
+        os.unlink(world.full_path)
+        t.eq(os.path.getsize(path), 8 << 20, 'the file has its former size')
+        for media in (spec % '16M', spec % '16M' + ',block=512'):
+            status, answer = world.call('PATCH', ns_path(1), {'media': media})
+            t.ok(status == 200, 'then the namespace takes %s' % media.split(',', 1)[1], why=str(answer))
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
+def undone_recreate(t):
+    """A recreate that cannot be saved leaves no empty file that is served under the former UUID."""
+    world = World()
+    path = os.path.join(world.folder, 'disk')
+    try:
+        world.start()
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            t.eq(host.queue().put(1, 0, b'A' * 4096, 4096).status, nvmetcp.OK, 'a host writes')
+        uuid = world.document()['subsystems'][0]['namespaces'][0]['uuid']
+        world.stop()
+        os.rename(path, path + '.away')
+        world.start()
+        refusals = 0
+        for writes in range(200):
+            fill_after(world, writes)
+            status, answer = world.call('PATCH', ns_path(1), {'recreate': True})
+            os.unlink(world.full_path)
+            if status // 100 == 2:
+                break
+            refusals += 1
+            if os.path.exists(path) or world.call('PATCH', ns_path(1), {'recheck': True})[0] < 400:
+                t.ok(False, 'a recreate that is refused leaves no file', why='%d writes: %s' % (writes, answer))
+                break
+            ns = world.call('GET', ns_path(1))[1]
+            if ns['uuid'] != uuid or not ns['live'].get('lost'):
+                t.ok(False, 'a recreate that is refused leaves the namespace lost', why=str(ns))
+                break
+        else:
+            t.ok(False, 'the recreate succeeds at last', why=str(answer))
+        t.ok(refusals > 1, 'the disk was full at several steps', why=refusals)
+        # One more, refused at its last step; then a restart.
+        world.stop()
+        for name in (path, path + '.lost'):
+            if os.path.exists(name):
+                os.unlink(name)
+        world.start()
+        fill_after(world, refusals - 1)
+        status, answer = world.call('PATCH', ns_path(1), {'recreate': True})
+        os.unlink(world.full_path)
+        t.ok(status >= 400, 'a recreate is refused at its last step', why=str(answer))
+        world.stop()
+        world.start()
+        t.ok(world.call('GET', ns_path(1))[1]['live'].get('lost'), 'the namespace is lost after a restart')
+        t.ok(not os.path.exists(path), 'and has no file')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
+def undone_removal_of_lost(t):
+    """A lost namespace that could not be removed is not in the list of removed ones: a backup is accepted."""
+    world = World()
+    path = os.path.join(world.folder, 'disk')
+    try:
+        world.start()
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            host.queue().put(1, 0, b'A' * 4096, 4096)
+        world.stop()
+        shutil.copyfile(path, path + '.backup')
+        os.unlink(path)
+        world.start()
+        open(world.full_path, 'w').close()
+        t.ok(world.call('DELETE', ns_path(1))[0] >= 400, 'a full disk: a lost namespace is not removed')
+        os.unlink(world.full_path)
+        t.eq(world.call('GET', '/v1/removed')[1]['removed'], [], 'and is not in the list of removed namespaces')
+        shutil.copyfile(path + '.backup', path)
+        status, answer = world.call('PATCH', ns_path(1), {'recheck': True})
+        t.ok(status == 200, 'its restored file is accepted', why=str(answer))
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
 def locked(t):
     world = World()
     try:
@@ -337,7 +460,8 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, full_for_real, locked, damaged, read_only):
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_leaves_no_file,
+                 undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

@@ -275,6 +275,19 @@ static struct disk_op *op_create(struct disk_handle *handle, struct media_io *io
 	return op;
 }
 
+/* As file_check_write. False: the write would be lost, because opening was undone. */
+static bool op_keeps(struct disk_op *op)
+{
+	struct disk_handle *handle = op->handle;
+	bool is_new = handle->has_recreated ||
+		      (handle->grown_from > 0 && op->first + op->count > handle->grown_from);
+
+	if (!op_changes(op) || !is_new)
+		return true;
+	handle->has_new_data |= !handle->is_undone;
+	return !handle->is_undone;
+}
+
 void disk_submit(struct media_io *io)
 {
 	struct disk_handle *handle = container_of(io->media, struct disk_handle, media);
@@ -286,6 +299,8 @@ void disk_submit(struct media_io *io)
 	if (!sim_process_operate(handle->process))
 		return;
 	op = op_create(handle, io);
+	if (!op_keeps(op))
+		op->result = -EIO;
 	if (options->spike_one_in > 0 && prng_one_in(&disk->prng, options->spike_one_in))
 		delay_us += prng_below(&disk->prng, (uint64_t)options->spike_max_us + 1);
 	if (options->error_one_in > 0 && prng_one_in(&disk->prng, options->error_one_in))

@@ -51,7 +51,9 @@ struct disk_handle {
 	bool is_dead;        /* its process is dead; freed with its last operation in flight */
 	uint64_t grown_from; /* blocks; 0: opening did not grow the disk */
 	bool has_recreated;  /* opening recreated the disk */
-	bool is_another;     /* another disk than the one in the record of its path */
+	bool has_new_data;   /* a write began that disk_undo would destroy */
+	bool is_undone;
+	bool is_another; /* another disk than the one in the record of its path */
 };
 
 struct disk_op {
@@ -82,7 +84,7 @@ struct disk_wish {
 
 extern const struct media_ops sim_disk_ops;
 /* Entries of sim_disk_ops in sim_media_open.c. */
-void disk_undo(struct media *media);
+bool disk_undo(struct media *media);
 bool disk_is_current(const struct media *media);
 bool disk_get_record(const struct media *media, struct media_record *ret_record);
 bool disk_is_another(const struct media *media);

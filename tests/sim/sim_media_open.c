@@ -137,18 +137,23 @@ int __wrap_media_file_open(const struct media_spec *spec, struct media **ret_med
 	return 0;
 }
 
-void disk_undo(struct media *media)
+/* As file_undo. */
+bool disk_undo(struct media *media)
 {
 	struct disk_handle *handle = handle_of(media);
 
+	if (handle->is_undone)
+		return true;
+	if (handle->has_new_data)
+		return false;
+	handle->is_undone = true;
 	/* A dying process undoes nothing. */
 	if (handle->has_recreated && sim_process_operate(handle->process))
 		disk_put_back(handle->disk);
-	handle->has_recreated = false;
 	/* Other members may use the new blocks, so a shared disk stays grown. */
 	if (handle->grown_from > 0 && handle->member < 0)
 		handle->disk->block_count = handle->grown_from;
-	handle->grown_from = 0;
+	return true;
 }
 
 /* stat for daemon/rollback.c: 0, -errno, or 1 when the path is no simulated disk. */

@@ -13,6 +13,7 @@
 #include "daemon/snapshot_build.h"
 #include "ns/ns_live.h"
 
+#include "media_harness.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -35,20 +36,31 @@ static char folder[64];
 /* Calls of the keeper. */
 static unsigned forgotten;
 static char protected_key[64]; /* namespace last kept as permanently protected */
+static char *image_text;       /* record of the file last kept */
 
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t bytes)
 {
 	forgotten += value == NULL;
 	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) == 0)
 		snprintf(protected_key, sizeof(protected_key), "%s", value ? key : "");
+	if (strcmp(kind, "image") == 0) {
+		free(image_text);
+		image_text = value ? strndup(value, bytes) : NULL;
+	}
 	return 0;
 }
 
 static int recall(void *arg, const char *kind, const char *key, void **ret_value, size_t *ret_bytes)
 {
-	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) != 0 || strcmp(key, protected_key) != 0)
+	const char *text = NULL;
+
+	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) == 0 && strcmp(key, protected_key) == 0)
+		text = "permanent";
+	else if (strcmp(kind, "image") == 0)
+		text = image_text;
+	if (!text)
 		return -ENOENT;
-	*ret_value = strdup("permanent");
+	*ret_value = strdup(text);
 	*ret_bytes = strlen(*ret_value);
 	return 0;
 }
@@ -73,6 +85,8 @@ static void end(void)
 {
 	media_registry_destroy(registry);
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	free(image_text);
+	image_text = NULL;
 }
 
 /* Gives a namespace of the same number and medium the same UUID in all documents of a test. */
@@ -232,6 +246,74 @@ static void a_change_in_force_can_be_taken_back(void)
 	snapshot_destroy(back);
 	snapshot_destroy(second);
 	end();
+}
+
+/* pair: U1 or U2. */
+static void retry(const char *pair, bool is_recreated)
+{
+	char text[UUID_TEXT_BYTES];
+	struct uuid uuid;
+
+	snprintf(text, sizeof(text), "%s", pair + strlen("'uuid':'"));
+	EXPECT_EQ(0, uuid_parse(text, &uuid));
+	media_registry_retry(registry, &uuid, is_recreated);
+}
+
+/* The file of a lost namespace is recreated with another UUID, and the document is not kept. */
+static void recreate_and_take_back(bool is_written)
+{
+	static const char document[] = "{'version':1,'subsystems':[{'nqn':'" NQN "','namespaces':["
+				       "{'nsid':1," U1 ",'media':'file:%s/a,size=1M'}]}]}";
+	static uint8_t block[4096] __attribute__((aligned(4096))) = {7};
+	struct snapshot *lost, *again, *back;
+	struct media_record record;
+	char *text;
+	json_t *kept;
+
+	EXPECT(asprintf(&text, document, folder) > 0);
+	for (char *c = text; *c != 0; c++)
+		*c = *c == '\'' ? '"' : *c;
+	kept = json_loads(text, 0, NULL);
+	EXPECT_EQ(0, media_registry_expect(registry, kept));
+	json_decref(kept);
+	free(text);
+	image_text = strdup("size=1048576 block=4096 device=0 inode=1 born=1");
+	lost = build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder);
+	media_registry_commit(registry);
+	EXPECT(media_is_lost(ns_at(lost, 0)->media));
+
+	retry(U2, true);
+	again = build("'namespaces':[{'media':'file:%s/a,size=1M'," U2 "}]", folder);
+	EXPECT(again && !media_is_lost(ns_at(again, 0)->media));
+	EXPECT(strstr(image_text, "for=") != NULL);
+	if (is_written)
+		EXPECT_EQ(0, harness_write(ns_at(again, 0)->media, 0, block, sizeof(block)));
+	back = build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder);
+	EXPECT(media_is_lost(ns_at(back, 0)->media));
+	snapshot_destroy(lost);
+	snapshot_destroy(again);
+	media_registry_rollback(registry);
+	EXPECT_EQ(is_written ? 1 << 20 : UINT64_MAX, file_bytes("a"));
+	EXPECT_EQ(is_written, strstr(image_text, "for=") != NULL);
+	EXPECT(media_get_record(ns_at(back, 0)->media, &record));
+	EXPECT_EQ(is_written, record.is_given_up);
+	/* A recheck opens the file only where it is the former one. */
+	retry(U1, false);
+	lost = build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder);
+	EXPECT(!lost);
+	EXPECT_EQ(is_written, errors.count > 0 && strstr(errors.texts[0], "recreate it again"));
+	snapshot_destroy(back);
+}
+
+static void an_undone_recreate_is_not_the_former_namespace(void)
+{
+	harness_start();
+	for (int is_written = 0; is_written < 2; is_written++) {
+		begin();
+		recreate_and_take_back(is_written);
+		end();
+	}
+	harness_stop();
 }
 
 static void what_leaves_for_good_is_forgotten(void)
@@ -575,6 +657,7 @@ int main(void)
 	TAP_RUN(growing_keeps_the_live_state);
 	TAP_RUN(a_rollback_gives_everything_back);
 	TAP_RUN(a_change_in_force_can_be_taken_back);
+	TAP_RUN(an_undone_recreate_is_not_the_former_namespace);
 	TAP_RUN(what_leaves_for_good_is_forgotten);
 	TAP_RUN(another_uuid_is_another_live_state_over_the_same_medium);
 	TAP_RUN(what_cannot_change_is_told);

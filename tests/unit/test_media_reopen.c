@@ -232,21 +232,59 @@ static void what_was_not_served_is_taken_back(void)
 
 	second = reopen_good(first, spec_of("undo", ",size=2M"));
 	EXPECT_EQ(2 << 20, file_bytes("undo"));
-	media_undo(second);
+	EXPECT(media_undo(second));
 	media_close(second);
 	EXPECT_EQ(1 << 20, file_bytes("undo"));
 	EXPECT_EQ(0, write_byte(first, (1 << 20) - BLOCK, 1));
 	media_close(first);
 	/* An existing file stays, a created one is removed. */
 	first = open_good(spec_of("undo", ",size=1M"));
-	media_undo(first);
+	EXPECT(media_undo(first));
 	media_close(first);
 	EXPECT_EQ(1 << 20, file_bytes("undo"));
 	first = open_good(spec_of("made", ",size=1M"));
 	EXPECT_EQ(1 << 20, file_bytes("made"));
-	media_undo(first);
+	EXPECT(media_undo(first));
+	/* A write that comes late must not be acknowledged. */
+	EXPECT_EQ(-EIO, write_byte(first, 0, 1));
+	EXPECT(media_undo(first));
 	media_close(first);
 	EXPECT_EQ(UINT64_MAX, file_bytes("made"));
+}
+
+static void what_was_written_is_not_taken_back(void)
+{
+	struct media *first = open_good(spec_of("kept", ",size=1M")), *second, *third;
+
+	EXPECT_EQ(0, write_byte(first, 0, 1));
+	EXPECT(!media_undo(first));
+	EXPECT_EQ(0, write_byte(first, BLOCK, 1));
+	EXPECT(reads_byte(first, 0, 1));
+	EXPECT_EQ(1 << 20, file_bytes("kept"));
+	/* Writes below the former end survive the cut. */
+	second = reopen_good(first, spec_of("kept", ",size=2M"));
+	EXPECT_EQ(0, write_byte(second, (1 << 20) - BLOCK, 2));
+	EXPECT(media_undo(second));
+	EXPECT_EQ(1 << 20, file_bytes("kept"));
+	EXPECT_EQ(0, write_byte(second, 0, 3));
+	EXPECT_EQ(-EIO, write_byte(second, 1 << 20, 3));
+	EXPECT_EQ(1 << 20, file_bytes("kept"));
+	media_close(second);
+	EXPECT(reads_byte(first, (1 << 20) - BLOCK, 2));
+	/* Writes beyond it keep the file, and other sizes are possible. */
+	second = reopen_good(first, spec_of("kept", ",size=4M"));
+	EXPECT_EQ(0, write_byte(second, (2 << 20) - BLOCK, 4));
+	EXPECT(!media_undo(second));
+	media_close(second);
+	EXPECT_EQ(4 << 20, file_bytes("kept"));
+	second = reopen_good(first, spec_of("kept", ",size=2M"));
+	EXPECT_EQ(2 << 20, second->size_bytes);
+	EXPECT(reads_byte(second, (2 << 20) - BLOCK, 4));
+	third = reopen_good(second, spec_of("kept", ",size=2M,block=512"));
+	EXPECT_EQ(2 << 20, third->size_bytes);
+	media_close(first);
+	media_close(second);
+	media_close(third);
 }
 
 static void a_file_without_a_size_is_followed(void)
@@ -315,6 +353,7 @@ int main(void)
 	TAP_RUN(writing_can_be_forbidden_but_not_allowed);
 	TAP_RUN(faults_come_and_go);
 	TAP_RUN(what_was_not_served_is_taken_back);
+	TAP_RUN(what_was_written_is_not_taken_back);
 	TAP_RUN(a_file_without_a_size_is_followed);
 	TAP_RUN(what_was_cut_off_a_file_fails);
 	TAP_RUN(the_lock_is_of_all_media);

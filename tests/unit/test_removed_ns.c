@@ -58,6 +58,7 @@ static bool removed_in_use(void *arg, const struct uuid *uuid)
 static void removed_age_keep(struct removed_list *list, const struct keeper *keeper, uint64_t now_s,
 			     struct uuid *in_use)
 {
+	removed_commit(list);
 	removed_age(list, now_s, true);
 	removed_expire(list, keeper, removed_in_use, in_use);
 	removed_keep(list, keeper);
@@ -163,6 +164,55 @@ static void removed_ages_are_saved_daily(void)
 	removed_text = NULL;
 }
 
+/* A change that could not be saved has no effect on the list. */
+static void removed_namespaces_of_an_undone_change_leave_no_trace(void)
+{
+	const struct keeper keeper = {.keep = removed_store, .recall = removed_load};
+	struct removed_ns about = {.record = {.has_type = true, .born_ns = 5}};
+	struct removed_ns again = {.since_s = 7, .kept = NS_LIVE_HAS_RESERVATION};
+	struct removed_list *list;
+	char path[32], *before;
+
+	removed_forgotten = 0;
+	EXPECT_EQ(0, removed_list_create(0, &list));
+	removed_many(list, NS_LIVE_HAS_RESERVATION, &about, path);
+	removed_many(list, 0, &about, path);
+	removed_age_keep(list, &keeper, 5000, NULL);
+	EXPECT_EQ(2 * 3, removed_forgotten);
+	before = strdup(removed_text);
+	/* A namespace of the list leaves once more: a lost one. */
+	again.uuid = about.uuid;
+	removed_add(list, &again, "/again");
+	EXPECT_EQ(7, removed_find(list, &again.uuid)->since_s);
+	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
+	for (unsigned kind = 0; kind < 2; kind++) {
+		for (unsigned i = 0; i < REMOVED_NS_MAX + 100; i++) {
+			again.uuid = (struct uuid){{[14] = (uint8_t)(1 + kind)}};
+			memcpy(again.uuid.bytes, &i, sizeof(i));
+			again.kept = kind ? NS_LIVE_HAS_RESERVATION : 0;
+			removed_add(list, &again, "/new");
+		}
+	}
+	removed_expire(list, &keeper, removed_in_use, NULL);
+	removed_keep(list, &keeper);
+	EXPECT_EQ(2 * 3, removed_forgotten);
+	EXPECT(strcmp(before, removed_text) != 0);
+	removed_rollback(list);
+	removed_keep(list, &keeper);
+	EXPECT(strcmp(before, removed_text) == 0);
+	EXPECT_EQ(2 * REMOVED_NS_MAX, removed_known(list));
+	/* Dropped while the change is under way: not brought back. */
+	again.uuid = about.uuid;
+	removed_add(list, &again, "/again");
+	EXPECT_EQ(0, removed_drop(list, &again.uuid, "a test", &keeper));
+	removed_rollback(list);
+	EXPECT(!removed_find(list, &again.uuid));
+	removed_list_destroy(list);
+	free(before);
+	free(removed_text);
+	removed_text = NULL;
+}
+
 static int removed_ask(const struct removed_list *list, const struct removed_ns *about,
 		       const char *path, const struct media_record *now)
 {
@@ -231,6 +281,7 @@ int main(void)
 	TAP_RUN(removed_namespaces_are_bounded);
 	TAP_RUN(removed_namespaces_age_while_a_target_runs);
 	TAP_RUN(removed_ages_are_saved_daily);
+	TAP_RUN(removed_namespaces_of_an_undone_change_leave_no_trace);
 	TAP_RUN(removed_namespaces_have_one_file);
 	return tap_end();
 }
