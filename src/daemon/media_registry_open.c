@@ -91,6 +91,8 @@ static int ns_backing_make(struct media_registry *registry, struct media *taken_
 {
 	int res = ns_backing_create_for(taken_media, live, ret_backing);
 
+	/* Two stores with the same key would wait for each other. */
+	CHECK(taken_media->guard_key != 0);
 	if (res == 0) {
 		media_count_add(media_closing_count(registry->closing), taken_media);
 		/* Without memory for this the medium is only looked at once in a while. */

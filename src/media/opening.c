@@ -35,6 +35,11 @@ struct open_tree {
 /* Of all media of the process. */
 static atomic_uint_fast64_t guard_keys;
 
+uint64_t media_guard_key_draw(void)
+{
+	return atomic_fetch_add(&guard_keys, 1) + 1;
+}
+
 static void node_ended(struct opening_node *node, struct media *media, int res);
 
 /* Children that are NULL have not opened. */
@@ -163,7 +168,7 @@ static void node_ended(struct opening_node *node, struct media *media, int res)
 	struct opening_node *parent = node->parent;
 
 	if (res == 0) {
-		media->guard_key = atomic_fetch_add(&guard_keys, 1) + 1;
+		media->guard_key = media_guard_key_draw();
 		media->spec = node->text;
 		node->text = NULL;
 		media->children = node->opening.children;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A file passes from one namespace to another in one change while the medium still has a command of the former one.
-Commands of both namespaces exclude each other by block, and a Format in progress keeps the file.
+Commands of both namespaces exclude each other by block, and a Format in progress keeps the file. Namespaces with other stores never exclude each other.
 """
 
 import os
@@ -79,10 +79,40 @@ def erase_held(t, tgt, plain):
         t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x33' * BLOCK, 'stays', SPEC)
 
 
+def rechecked(t, tgt, plain):
+    """Two namespaces were lost at the start and are back. A write held by the medium of one stops no read of the other."""
+    store = plain.split(':', 1)[1].split(',')[0]
+    other_store = store + '-other'
+    api = api_of(tgt)
+    document = api.get('/v1/config').json
+    document['subsystems'][0]['namespaces'] = [ns for ns in document['subsystems'][0]['namespaces'] if ns['nsid'] == KEEPER] + [
+        target.namespace(FORMER, 'fault:stuck:op=write:count=1:ms=%d@%s' % (HELD_MS, plain)),
+        target.namespace(NEXT, plain.replace(store, other_store))]
+    t.eq(api.put('/v1/config', document).status, 200, 'two files')
+    tgt.terminate()
+    tgt.wait_exit()
+    for path in (store, other_store):
+        os.rename(path, path + '.away')
+    tgt.start()
+    for path in (store, other_store):
+        os.rename(path + '.away', path)
+    for nsid in (FORMER, NEXT):
+        answer = api.patch('/v1/subsystems/%s/namespaces/%d' % (target.NQN, nsid), {'recheck': True})
+        t.ok(answer.status == 200, 'a file is back', SPEC, answer.json)
+    with tgt.host() as host:
+        conn, other = host.queue(), host.queue(2)
+        target.know(host, other, NEXT)
+        held = conn.rw(n.WRITE, FORMER, 8, 1, BLOCK, b'\x11' * BLOCK)
+        conn.do(n.FLUSH, KEEPER)
+        t.status(other.read(NEXT, 8, 1), n.OK, 'a read of one file', SPEC)
+        t.ok(not held.is_done and not conn.is_readable(0), 'does not wait for the medium of another', SPEC)
+        conn.wait(held, HELD_MS / 1000 + n.TIMEOUT_S)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix='weft-handed-over-') as folder:
         def run(t, tgt):
-            for part in (write_held, erase_held):
+            for part in (write_held, erase_held, rechecked):
                 with t.guard(part.__name__):
                     part(t, tgt, 'file:%s,size=8M,block=%d' % (os.path.join(folder, part.__name__), BLOCK))
         target.run(Tap(), run, namespaces=[target.namespace(KEEPER, 'mem:1M,block=512')], rights=target.ALL_RIGHTS)
