@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """
-A file passes from one namespace to another in one change while the medium still has a command of the former one.
-Commands of both namespaces exclude each other by block, and a Format in progress keeps the file. Namespaces with other stores never exclude each other.
+A store passes from one namespace to another in one change while the medium still has a command of the former one.
+Commands of both namespaces of a file exclude each other by block, and a Format in progress keeps the file. Data that a
+host still owes to memory do not arrive in the next namespace. Namespaces with other stores never exclude each other.
 """
 
 import os
 import tempfile
+import uuid
 
 import nvmetcp as n
 import restapi
 import target
 from tap import Tap
 
-KEEPER, FORMER, NEXT = 1, 2, 3
+KEEPER, FORMER, NEXT, MEM = 1, 2, 3, 4
 FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
 BLOCK = 512
 HELD_MS = 3000  # a write that the medium cannot give back
 ERASE_MS = 4000
-SPEC = 'ADR 0018'
+SPEC, SPEC_MEM = 'ADR 0018', 'ADR 0028'
 
 
 def api_of(tgt):
@@ -79,6 +81,29 @@ def erase_held(t, tgt, plain):
         t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x33' * BLOCK, 'stays', SPEC)
 
 
+def memory_owed(t, tgt, plain):
+    """The namespace and its memory get another UUID while a host owes the data of a write."""
+    api = api_of(tgt)
+    document = api.get('/v1/config').json
+    document['subsystems'][0]['namespaces'].append(target.namespace(MEM, 'mem:1M,block=%d' % BLOCK))
+    t.eq(api.put('/v1/config', document).status, 200, 'a memory namespace')
+    with tgt.host() as host:
+        conn, other = host.queue(), host.queue(2)
+        target.know(host, conn, MEM)
+        owed = conn.rw(n.WRITE, MEM, 8, 64, BLOCK, b'\x44' * 64 * BLOCK, way='r2t', is_auto=False)
+        r2t = conn.wait_r2t(owed)
+        document = api.get('/v1/config').json
+        ns = next(ns for ns in document['subsystems'][0]['namespaces'] if ns['nsid'] == MEM)
+        ns['uuid'] = str(uuid.uuid4())
+        ns.pop('nguid', None)
+        t.eq(api.put('/v1/config', document).status, 200, 'the memory passes to another namespace', SPEC_MEM)
+        target.know(host, other, MEM)
+        t.status(other.put(MEM, 8, b'\x55' * 64 * BLOCK, way='r2t'), n.OK, 'a write of the next one', SPEC_MEM)
+        conn.answer_r2t(owed, r2t)
+        t.status(conn.wait(owed), n.INVALID_NS, 'a write of the former one', SPEC_MEM, dnr=1)
+        t.eq(bytes(other.read(MEM, 8, 64).data), b'\x55' * 64 * BLOCK, 'writes nothing', SPEC_MEM)
+
+
 def rechecked(t, tgt, plain):
     """Two namespaces were lost at the start and are back. A write held by the medium of one stops no read of the other."""
     store = plain.split(':', 1)[1].split(',')[0]
@@ -112,7 +137,7 @@ def rechecked(t, tgt, plain):
 def main():
     with tempfile.TemporaryDirectory(prefix='weft-handed-over-') as folder:
         def run(t, tgt):
-            for part in (write_held, erase_held, rechecked):
+            for part in (write_held, erase_held, memory_owed, rechecked):
                 with t.guard(part.__name__):
                     part(t, tgt, 'file:%s,size=8M,block=%d' % (os.path.join(folder, part.__name__), BLOCK))
         target.run(Tap(), run, namespaces=[target.namespace(KEEPER, 'mem:1M,block=512')], rights=target.ALL_RIGHTS)
