@@ -85,14 +85,14 @@ bool registry_finds_path(const struct media_registry *registry, const char *path
 	return is_found;
 }
 
+/* `former`: has another medium over the same store; NULL: none. */
 static int ns_backing_make(struct media_registry *registry, struct media *taken_media,
-			   struct ns_live *live, struct ns_backing **ret_backing,
-			   struct media_error *ret_error)
+			   struct ns_live *live, struct ns_backing *former,
+			   struct ns_backing **ret_backing, struct media_error *ret_error)
 {
-	int res = ns_backing_create_for(taken_media, live, ret_backing);
+	int res = former ? ns_backing_create_beside(former, taken_media, live, ret_backing)
+			 : ns_backing_create_for(taken_media, live, ret_backing);
 
-	/* Two stores with the same key would wait for each other. */
-	CHECK(taken_media->guard_key != 0);
 	if (res == 0) {
 		media_count_add(media_closing_count(registry->closing), taken_media);
 		/* Without memory for this the medium is only looked at once in a while. */
@@ -234,7 +234,7 @@ static int backing_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = ns_backing_make(registry, media, live, &entry->backing, ret_error);
+		res = ns_backing_make(registry, media, live, NULL, &entry->backing, ret_error);
 	if (res == 0) {
 		res = registry_entry_add(&entry->entry, &registry->backings,
 					 &registry->backings_by_key, backing_order);
@@ -350,7 +350,6 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 	if (res == 0)
 		res = backing_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
-		media->guard_key = ns_backing_media(entry->backing)->guard_key;
 		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
 				     ret_error);
@@ -360,7 +359,8 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 		}
 	}
 	if (res == 0)
-		res = ns_backing_make(registry, media, live, &entry->next, ret_error);
+		res = ns_backing_make(registry, media, live, entry->backing, &entry->next,
+				      ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;

@@ -79,7 +79,6 @@ int media_open_lost(const char *spec, const struct media_terms *terms,
 	if (terms->told)
 		memcpy(lost->told, terms->told, sizeof(lost->told));
 	media->ops = &lost_ops;
-	media->guard_key = media_guard_key_draw();
 	media->block_bytes =
 		lost->record.block_bytes ? lost->record.block_bytes : MEDIA_BLOCK_DEFAULT;
 	/* A namespace has at least one block. */

@@ -148,9 +148,9 @@ struct media {
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	struct media_count *count;             /* set by media_count_add; NULL: not counted */
-	/* Names the bytes to guards of ranges: another one for each opening, except that a medium
-	 * that is opened beside another over the same store gets the key of that medium. */
-	uint64_t guard_key; /* never 0 in a medium that media_open* made */
+	/* The guard of the store, for media without map(). Set and owned by the backing
+	 * (ns/ns_backing.h). NULL without a backing. */
+	struct range_guard *range_guard;
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */
 	uint32_t buffer_align_bytes; /* 1: any pointer is allowed */
@@ -171,9 +171,6 @@ struct media {
 	 * granules of this guard. NULL: only one reactor uses the medium. */
 	struct block_guard *guard;
 };
-
-/* A guard_key that no medium of this process has. Any thread. */
-uint64_t media_guard_key_draw(void);
 
 struct media_error {
 	char text[256]; /* names the failing thing and the remedy */

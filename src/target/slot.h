@@ -15,7 +15,7 @@
 #include "media/media.h"
 #include "reactor/buf_pool.h"
 #include "target/owed.h"
-#include "target/range_guard.h"
+#include "media/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
 #include "target/turn.h"

@@ -20,6 +20,8 @@ FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
 BLOCK = 512
 HELD_MS = 3000  # a write that the medium cannot give back
 ERASE_MS = 4000
+HOURS_MS = 3600000  # a delay that ends with its connection
+ZEROES = (4 << 20) // BLOCK  # the largest Write Zeroes
 SPEC, SPEC_MEM = 'ADR 0018', 'ADR 0028'
 
 
@@ -134,10 +136,31 @@ def rechecked(t, tgt, plain):
         conn.wait(held, HELD_MS / 1000 + n.TIMEOUT_S)
 
 
+def other_store(t, tgt, plain):
+    """64 Write Zeroes that their medium holds, with 65536 granules. Commands of other hosts on another file go on."""
+    own = plain.replace('other_store', 'own')
+    api = api_of(tgt)
+    document = api.get('/v1/config').json
+    document['subsystems'][0]['namespaces'] = [ns for ns in document['subsystems'][0]['namespaces'] if ns['nsid'] == KEEPER] + [
+        target.namespace(FORMER, 'fault:delay:op=zero:ms=%d@%s' % (HOURS_MS, plain.replace('size=8M', 'size=256M'))),
+        target.namespace(NEXT, own)]
+    t.eq(api.put('/v1/config', document).status, 200, 'two files')
+    with tgt.host() as slow, tgt.host(hostnqn='nqn.2014-08.org.example:quiet', hostid=b'q' * 16) as quiet:
+        conn, other = slow.queue(), quiet.queue()
+        target.know(slow, conn, FORMER)
+        target.know(quiet, other, NEXT)
+        held = [conn.rw(n.WRITE_ZEROES, FORMER, i * ZEROES, ZEROES, BLOCK) for i in range(64)]
+        conn.do(n.FLUSH, KEEPER)  # answered: the guard or the medium has all of them
+        for lba in range(0, 16384, 1024):
+            t.status(other.read(NEXT, lba, 8), n.OK, 'a read of another file', SPEC)
+            t.status(other.put(NEXT, lba, b'\x66' * BLOCK), n.OK, 'a write to it', SPEC)
+        t.ok(not any(cmd.is_done for cmd in held) and not conn.is_readable(0), 'do not wait for this medium', SPEC)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix='weft-handed-over-') as folder:
         def run(t, tgt):
-            for part in (write_held, erase_held, memory_owed, rechecked):
+            for part in (write_held, erase_held, memory_owed, rechecked, other_store):
                 with t.guard(part.__name__):
                     part(t, tgt, 'file:%s,size=8M,block=%d' % (os.path.join(folder, part.__name__), BLOCK))
         target.run(Tap(), run, namespaces=[target.namespace(KEEPER, 'mem:1M,block=512')], rights=target.ALL_RIGHTS)
