@@ -328,6 +328,7 @@ void media_registry_commit(struct media_registry *registry)
 
 		bool is_changed = entry->entry.is_new || !entry->entry.is_used || entry->next;
 
+		registry_drop_gate(entry);
 		if (entry->next) {
 			registry_put_backing(entry->backing);
 			entry->backing = entry->next;
@@ -436,6 +437,7 @@ void media_registry_rollback(struct media_registry *registry)
 	list_for_each_safe(node, &registry->backings) {
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
+		registry_drop_gate(entry);
 		if (entry->next) {
 			backing_undo(registry, entry, entry->next);
 			backing_note_loss(registry, entry->next);

@@ -198,18 +198,27 @@ static bool word_wait(struct range_hold *hold, uint32_t index)
 	}
 }
 
-static void word_drop(struct range_hold *hold, uint32_t index)
+static void word_drop(struct range_table *table, uint32_t index, bool is_exclusive)
 {
-	atomic_uint *word = &hold->table->words[index];
+	atomic_uint *word = &table->words[index];
 	struct bucket *bucket;
 
-	if (hold->is_exclusive ? !block_guard_release_exclusive(word)
-			       : !block_guard_release_shared(word))
+	if (is_exclusive ? !block_guard_release_exclusive(word) : !block_guard_release_shared(word))
 		return;
-	bucket = bucket_of(hold->table, index);
+	bucket = bucket_of(table, index);
 	block_guard_spin_exclusive(&bucket->lock);
-	bucket_hand_over(hold->table, bucket, index);
+	bucket_hand_over(table, bucket, index);
 	block_guard_release_exclusive(&bucket->lock);
+}
+
+bool range_guard_try_gate(struct range_guard *guard)
+{
+	return block_guard_try_shared(&guard_table(guard)->words[GATE]);
+}
+
+void range_guard_drop_gate(struct range_guard *guard)
+{
+	word_drop(guard_table(guard), GATE, false);
 }
 
 /* ---- holds --------------------------------------------------------------------------------- */
@@ -235,7 +244,7 @@ static inline bool hold_take_rest(struct range_hold *hold)
 static inline void hold_drop_taken(struct range_hold *hold)
 {
 	for (uint32_t i = 0; i < hold->taken; i++)
-		word_drop(hold, hold_word(hold, i));
+		word_drop(hold->table, hold_word(hold, i), hold->is_exclusive);
 	hold->state = RANGE_HOLD_NONE;
 }
 

@@ -73,6 +73,13 @@ bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_
 		     uint64_t len_bytes);
 /* As range_hold_take, for the gate. */
 bool range_hold_take_gate(struct range_hold *hold, struct range_guard *guard);
+/*
+ * Shares the gate without a hold, for the control thread. Returns false when a hold has the gate
+ * exclusively or waits for that. While the gate is shared, exclusive holds wait. Any thread; any
+ * thread may drop the gate.
+ */
+bool range_guard_try_gate(struct range_guard *guard);
+void range_guard_drop_gate(struct range_guard *guard);
 /* Returns true when the wait has ended: nothing is held, and `granted` is not called. Returns false
  * when `granted` will be called soon, possibly with nothing held. */
 bool range_hold_cancel(struct range_hold *hold);

@@ -203,7 +203,16 @@ static void expect_stores_apart(struct script *script)
 	range_hold_drop(holds[2]);
 	holds[2]->is_exclusive = true;
 	EXPECT(!range_hold_take_gate(holds[2], script->guard));
+	EXPECT(!range_guard_try_gate(script->guard));
 	EXPECT(range_hold_cancel(holds[2]));
+	EXPECT(range_guard_try_gate(script->guard));
+	range_hold_drop(holds[1]);
+	holds[2]->is_exclusive = true;
+	EXPECT(!range_hold_take_gate(holds[2], script->guard));
+	EXPECT(range_hold_cancel(holds[2]));
+	range_guard_drop_gate(script->guard);
+	EXPECT(range_hold_take_gate(holds[2], script->guard));
+	EXPECT(!range_guard_try_gate(script->guard));
 	for (unsigned i = 0; i < 4; i++)
 		range_hold_drop(holds[i]);
 	EXPECT(!range_guard_put(range_guard_get(other)));

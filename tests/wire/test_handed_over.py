@@ -7,6 +7,7 @@ host still owes to memory do not arrive in the next namespace. Namespaces with o
 """
 
 import os
+import struct
 import tempfile
 import uuid
 
@@ -81,6 +82,32 @@ def erase_held(t, tgt, plain):
         target.know(host, other, NEXT)
         t.status(other.put(NEXT, 8, b'\x33' * BLOCK), n.OK, 'a write of the next namespace', SPEC)
         t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x33' * BLOCK, 'stays', SPEC)
+
+
+def deallocation_held(t, tgt, plain):
+    """A large deallocation of the former namespace, which does not exclude writes, is with the medium, or behind one."""
+    set_former(t, tgt, 'fault:stuck:op=discard:count=1:ms=%d@%s' % (HELD_MS, plain.replace('size=8M', 'size=64M')))
+    plain = plain.replace('size=8M', 'size=64M')
+    ranges = struct.pack('<IIQ', 0, (64 << 20) // BLOCK, 0)
+    with tgt.host() as host:
+        conn, other = host.queue(), host.queue(2)
+        target.know(host, conn, FORMER)
+        held = [conn.submit(n.DSM, nsid=FORMER, cdw10=0, cdw11=4, data=ranges) for _ in range(2)]
+        conn.do(n.FLUSH, KEEPER)
+        answer = hand_over(tgt, plain)
+        t.ok(answer.status >= 400 and 'a deallocation by a host of namespace' in str(answer.json) and
+             'try again' in str(answer.json), 'the file cannot pass to another namespace', SPEC, answer.json)
+        t.ok(not any(cmd.is_done for cmd in held) and not conn.is_readable(0), 'while the medium has a large deallocation', SPEC)
+        t.status(conn.put(FORMER, 8, b'\x11' * BLOCK), n.OK, 'the former one has its medium', SPEC)
+        for cmd in held:
+            t.status(conn.wait(cmd, HELD_MS / 1000 + n.TIMEOUT_S), n.OK, 'a deallocation ends', SPEC)
+        answer = hand_over(tgt, plain)
+        t.ok(answer.status == 200, 'then the file passes', SPEC, answer.json)
+        target.know(host, other, NEXT)
+        t.status(other.put(NEXT, 8, b'\x33' * BLOCK), n.OK, 'a write of the next namespace', SPEC)
+        t.eq(bytes(other.read(NEXT, 8, 1).data), b'\x33' * BLOCK, 'stays', SPEC)
+        t.status(other.do(n.DSM, NEXT, data=ranges, cdw11=4), n.OK, 'the next namespace can deallocate', SPEC)
+        t.eq(bytes(other.read(NEXT, 8, 1).data), bytes(BLOCK), 'its blocks', SPEC)
 
 
 def memory_owed(t, tgt, plain):
@@ -160,7 +187,7 @@ def other_store(t, tgt, plain):
 def main():
     with tempfile.TemporaryDirectory(prefix='weft-handed-over-') as folder:
         def run(t, tgt):
-            for part in (write_held, erase_held, memory_owed, rechecked, other_store):
+            for part in (write_held, erase_held, deallocation_held, memory_owed, rechecked, other_store):
                 with t.guard(part.__name__):
                     part(t, tgt, 'file:%s,size=8M,block=%d' % (os.path.join(folder, part.__name__), BLOCK))
         target.run(Tap(), run, namespaces=[target.namespace(KEEPER, 'mem:1M,block=512')], rights=target.ALL_RIGHTS)
