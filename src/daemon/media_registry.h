@@ -99,8 +99,10 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 /* After the namespace's get: no host may use the namespace yet, so the record of what was served
  * last stays as it is. */
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish);
-/* Makes files that were created or grown since begin stable. Call after the last get, before a
- * snapshot with these backings is published. 0 or -errno with ret_error filled. */
+/* Makes files that were created or grown since begin stable, and keeps large deallocations away
+ * from media that pass to another namespace, until the transaction ends. -EBUSY: such a
+ * deallocation is in progress. Call after the last get, before a snapshot with these backings is
+ * published. 0 or -errno with ret_error filled. */
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error);
 /* The live state of this subsystem; the caller gets a reference. 0 or -errno. */
 int media_registry_get_subsystem(struct media_registry *registry, const char *nqn,

@@ -321,6 +321,7 @@ void media_registry_commit(struct media_registry *registry)
 
 		bool is_changed = entry->entry.is_new || !entry->entry.is_used || entry->next;
 
+		registry_drop_gate(entry);
 		if (entry->next) {
 			registry_put_backing(entry->backing);
 			entry->backing = entry->next;
@@ -428,9 +429,9 @@ void media_registry_rollback(struct media_registry *registry)
 	registry->has_begun = false;
 	list_for_each_safe(node, &registry->backings) {
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
-
 		bool is_undone = true;
 
+		registry_drop_gate(entry);
 		if (entry->next) {
 			is_undone = backing_undo(entry, entry->next);
 			backing_note_loss(registry, entry->next);

@@ -14,6 +14,7 @@
 #include "config/config_parse.h"
 #include "daemon/medium_open.h"
 #include "daemon/served_files.h"
+#include "media/range_guard.h"
 
 #include <errno.h>
 #include <search.h>
@@ -85,11 +86,13 @@ bool registry_finds_path(const struct media_registry *registry, const char *path
 	return is_found;
 }
 
+/* `former`: has another medium over the same store; NULL: none. */
 static int ns_backing_make(struct media_registry *registry, struct media *taken_media,
-			   struct ns_live *live, struct ns_backing **ret_backing,
-			   struct media_error *ret_error)
+			   struct ns_live *live, struct ns_backing *former,
+			   struct ns_backing **ret_backing, struct media_error *ret_error)
 {
-	int res = ns_backing_create_for(taken_media, live, ret_backing);
+	int res = former ? ns_backing_create_beside(former, taken_media, live, ret_backing)
+			 : ns_backing_create_for(taken_media, live, ret_backing);
 
 	if (res == 0) {
 		media_count_add(media_closing_count(registry->closing), taken_media);
@@ -233,7 +236,7 @@ static int backing_entry_open(struct media_registry *registry, char *taken_key,
 		res = wish_open(registry, path, wish, &media, ret_error);
 	}
 	if (res == 0)
-		res = ns_backing_make(registry, media, live, &entry->backing, ret_error);
+		res = ns_backing_make(registry, media, live, NULL, &entry->backing, ret_error);
 	if (res == 0) {
 		res = registry_entry_add(&entry->entry, &registry->backings,
 					 &registry->backings_by_key, backing_order);
@@ -349,7 +352,6 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 	if (res == 0)
 		res = backing_reopen(registry, entry, wish, &media, ret_error);
 	if (res == 0) {
-		media->guard_key = ns_backing_media(entry->backing)->guard_key;
 		served_note(registry, wish, registry_key_path(entry->key), media);
 		res = identity_check(registry, wish, registry_key_path(entry->key), media,
 				     ret_error);
@@ -359,7 +361,8 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 		}
 	}
 	if (res == 0)
-		res = ns_backing_make(registry, media, live, &entry->next, ret_error);
+		res = ns_backing_make(registry, media, live, entry->backing, &entry->next,
+				      ret_error);
 	if (res < 0) {
 		entry->next = NULL;
 		return res;
@@ -467,6 +470,48 @@ void media_registry_hold(struct media_registry *registry, const struct media_wis
 	free(wanted.key);
 }
 
+void registry_drop_gate(struct backing_entry *entry)
+{
+	if (entry->has_gate)
+		range_guard_drop_gate(ns_backing_media(entry->backing)->range_guard);
+	entry->has_gate = false;
+}
+
+/*
+ * Plain reads and writes do not wait for a large deallocation (target/io.c). One of the former
+ * namespace could end after the next namespace has the store, and erase what its hosts have
+ * written. So none may be at the medium now, and until the transaction ends none gets there: at
+ * that time the reactors know the next namespace, and judge by that.
+ */
+static int entry_take_gate(struct backing_entry *entry, struct media_error *ret_error)
+{
+	const struct ns_live *former = ns_backing_live(entry->backing);
+	char text[UUID_TEXT_BYTES];
+
+	if (!entry->next || entry->has_gate || ns_backing_live(entry->next) == former)
+		return 0;
+	entry->has_gate = range_guard_try_gate(ns_backing_media(entry->backing)->range_guard);
+	if (entry->has_gate)
+		return 0;
+	snprintf(ret_error->text, sizeof(ret_error->text),
+		 "a deallocation by a host of namespace %s, which has this medium now, is in "
+		 "progress; try again when it has ended",
+		 uuid_format(ns_live_uuid(former), text));
+	return -EBUSY;
+}
+
+static int gates_take(struct media_registry *registry, struct media_error *ret_error)
+{
+	int res = 0;
+
+	list_for_each(node, &registry->backings) {
+		if (res == 0)
+			res = entry_take_gate(list_entry(node, struct backing_entry, entry.node),
+					      ret_error);
+	}
+	return res;
+}
+
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)
 {
 	struct media **media = calloc(media_registry_count(registry) + 1, sizeof(struct media *));
@@ -485,6 +530,8 @@ int media_registry_sync(struct media_registry *registry, struct media_error *ret
 			media[count++] = ns_backing_media(entry->backing);
 	}
 	res = media_sync(media, count, ret_error);
+	if (res == 0)
+		res = gates_take(registry, ret_error);
 	registry_note_losses(registry);
 	free(media);
 	return res;

@@ -33,6 +33,9 @@ struct backing_entry {
 	struct media_record kept;   /* the record in the state store; size 0: none */
 	/* In this transaction: the medium is lost, and an empty file replaces it. */
 	bool is_given_up;
+	/* In this transaction: the medium passes to another namespace, and its gate is shared so
+	 * that no large deallocation is or gets there (registry_drop_gate). */
+	bool has_gate;
 	/* In this transaction: no host may use the namespace. */
 	bool is_withheld;
 	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
@@ -101,6 +104,9 @@ void registry_put_backing(struct ns_backing *backing);
 void registry_release_backing(struct media_registry *registry, struct backing_entry *entry);
 void registry_release_live(struct media_registry *registry, struct live_entry *entry);
 void registry_release_subsystem(struct media_registry *registry, struct subsystem_entry *entry);
+/* Drops the gate that the transaction has, if any. Waiting deallocations are judged again then:
+ * those of a namespace that has lost the medium end. */
+void registry_drop_gate(struct backing_entry *entry);
 /* Opening, growing or taking back may have found that the kernel lost writes of hosts. Draws new
  * loss marks for these namespaces and keeps them (target/loss.h). */
 void registry_note_losses(struct media_registry *registry);

@@ -130,8 +130,6 @@ int media_reopen(struct media *media, const char *spec, struct media **ret_media
 				 store->ops->name);
 	else
 		res = reopen_parsed(store, &parsed, ret_media, ret_error);
-	if (res == 0)
-		(*ret_media)->guard_key = media->guard_key;
 	media_spec_free(&parsed);
 	return res;
 }

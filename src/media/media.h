@@ -149,9 +149,9 @@ struct media {
 	struct media_states *_Atomic states;   /* owned by media/state.c */
 	struct media_channel *_Atomic channel; /* owned by media/event.c */
 	struct media_count *count;             /* set by media_count_add; NULL: not counted */
-	/* Names the bytes to guards of ranges: another one for each opening, except that a medium
-	 * that is opened beside another over the same store gets the key of that medium. */
-	uint64_t guard_key;
+	/* The guard of the store, for media without map(). Set and owned by the backing
+	 * (ns/ns_backing.h). NULL without a backing. */
+	struct range_guard *range_guard;
 	/* The properties, down to boundary_bytes. media_inherit has a line for each of them. */
 	uint64_t size_bytes;
 	uint32_t block_bytes;        /* 512 or 4096 */

@@ -9,7 +9,6 @@
 #include "media/driver.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +30,6 @@ struct open_tree {
 	struct opening_node *root;
 	bool is_cancelled;
 };
-
-/* Of all media of the process. */
-static atomic_uint_fast64_t guard_keys;
 
 static void node_ended(struct opening_node *node, struct media *media, int res);
 
@@ -163,7 +159,6 @@ static void node_ended(struct opening_node *node, struct media *media, int res)
 	struct opening_node *parent = node->parent;
 
 	if (res == 0) {
-		media->guard_key = atomic_fetch_add(&guard_keys, 1) + 1;
 		media->spec = node->text;
 		node->text = NULL;
 		media->children = node->opening.children;

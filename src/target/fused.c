@@ -8,7 +8,7 @@
  * Fused Command. A first command that succeeded stays a success when the write fails. The length is
  * limited to NACWU.
  *
- * On media that are not memory, the second command's hold is the namespace's gate, which keeps
+ * On media that are not memory, the second command's hold is the gate of the store, which keeps
  * large deallocations away. The first command's hold is the range, taken after the gate.
  */
 #include "target/fused.h"

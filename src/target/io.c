@@ -5,10 +5,10 @@
  * Commands reach their medium through io_submit, which makes them atomic, or take their hold
  * themselves and submit with IO_IS_HELD. Memory media guard themselves, block by block
  * (media/mem.c, tcp/). For all other media, the command's whole range is held
- * (target/range_guard.h) while the medium works: shared with other readers, or exclusively to
+ * (media/range_guard.h) while the medium works: shared with other readers, or exclusively to
  * change the blocks.
  *
- * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its namespace instead,
+ * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its store instead,
  * exclusively; fused pairs share the gate. The range of such a deallocation may be a whole device,
  * and holding each granule would cost more than the work. Plain reads and writes run unguarded
  * beside a large deallocation: each block is old, new or deallocated, and NVMe promises no more
@@ -95,14 +95,13 @@ void io_cancel_turn(struct slot *slot)
 
 bool io_hold(struct slot *slot, const struct ns *ns, enum io_hold_kind kind)
 {
-	const struct target *target = slot->queue->local->target;
-	/* By the store, not by the namespace: commands of a namespace that had the file before
+	/* Of the store, not of the namespace: commands of a namespace that had the file before
 	 * exclude those of the namespace that has it now. */
-	uint64_t medium = (ns->media->guard_key * 0x9e3779b97f4a7c15u) >> 32;
+	struct range_guard *guard = ns->media->range_guard;
 
 	if (kind == IO_HOLD_GATE
-		    ? range_hold_take(&slot->hold, target->gate_guard, medium, 0, 1)
-		    : range_hold_take(&slot->hold, target->range_guard, medium,
+		    ? range_hold_take_gate(&slot->hold, guard)
+		    : range_hold_take(&slot->hold, guard,
 				      slot->io_cmd.first_block << ns->block_shift,
 				      (uint64_t)slot->io_cmd.block_count << ns->block_shift))
 		return true;

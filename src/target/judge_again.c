@@ -190,16 +190,24 @@ nvme_status slot_displaced_status(const struct slot *slot)
 
 /* ---- data on its way into memory media ----------------------------------------------------- */
 
-/* The NSID must still name the same memory, and the host must still have the right to write there.
- * A command that a barrier lets finish may continue on a path that is closed to new commands. */
+/* A namespace may get the memory of the former one, also under the same NSID. The host meant the
+ * former one. */
+static bool memory_is_same(const struct ns *was, const struct ns *is)
+{
+	return ns_is_same(was, is) && was->mapped == is->mapped;
+}
+
+/* The NSID must still name the same namespace with the same memory, and the host must still have
+ * the right to write there. A command that a barrier lets finish may continue on a path that is
+ * closed to new commands. */
 static bool slot_may_be_filled(const struct slot *slot)
 {
 	const struct queue *queue = slot->queue;
 	const struct ns *ns = queue_find_ns(queue, le32_get(slot->sqe.nsid));
 	bool is_let = slot->is_awaited && !slot->is_displaced;
 
-	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift &&
-	       !ns->is_read_only && (is_let || nvme_status_is_ok(io_check_path(queue, ns)));
+	return ns && memory_is_same(slot->ns, ns) && !ns->is_read_only &&
+	       (is_let || nvme_status_is_ok(io_check_path(queue, ns)));
 }
 
 /* Discards the data still to come. Like a command with a buffer, the command ends when the rest of
@@ -214,14 +222,14 @@ static void slot_cut_off(struct slot *slot)
 
 /* ---- data on its way out of memory media --------------------------------------------------- */
 
-/* The NSID must still name the same blocks, and the host must still see the namespace. A Format, or
- * a path that is closed to new commands, does not revoke the right to read: an earlier read gets
- * the blocks as they are when they are sent. */
+/* The NSID must still name the same namespace with the same blocks, and the host must still see the
+ * namespace. A Format, or a path that is closed to new commands, does not revoke the right to read:
+ * an earlier read gets the blocks as they are when they are sent. */
 static bool slot_may_be_read(const struct slot *slot)
 {
 	const struct ns *ns = queue_find_ns(slot->queue, le32_get(slot->sqe.nsid));
 
-	return ns && ns->mapped == slot->ns->mapped && ns->block_shift == slot->ns->block_shift;
+	return ns && memory_is_same(slot->ns, ns);
 }
 
 /* The host has received the beginning, and maybe a success flag. The host gets the data as of the

@@ -10,13 +10,13 @@
 #include "base/block_guard.h"
 #include "base/cache_line.h"
 #include "base/prng.h"
+#include "media/range_guard.h"
 #include "ns/ns_live.h"
 #include "reactor/buf_pool.h"
 #include "target/control_work.h"
 #include "target/ctrl.h"
 #include "target/local_share.h"
 #include "target/queue.h"
-#include "target/range_guard.h"
 #include "target/target.h"
 #include "target/turn.h"
 
@@ -91,13 +91,10 @@ struct target {
 	uint64_t unsafe_shutdowns;
 	uint64_t started_ns; /* monotonic, for power-on hours */
 	struct keeper keeper;
-	/* Keep commands of different reactors apart. `guard` works by address, for memory media;
-	 * NULL with one reactor, which has no rival. range_guard works by range, for all other
-	 * media. gate_guard has one gate per namespace, which keeps large deallocations out of
-	 * fused pairs. */
+	/* Keeps commands of different reactors apart, by address, for memory media. NULL with one
+	 * reactor, which has no rival. Other media have a guard of their store
+	 * (media/range_guard.h). */
 	struct block_guard *guard;
-	struct range_guard *range_guard;
-	struct range_guard *gate_guard;
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;
 	/* manage.c, control reactor only. */

@@ -13,9 +13,9 @@
 
 #include "base/list.h"
 #include "media/media.h"
+#include "media/range_guard.h"
 #include "reactor/buf_pool.h"
 #include "target/owed.h"
-#include "target/range_guard.h"
 #include "target/rota.h"
 #include "target/target.h"
 #include "target/turn.h"

@@ -82,13 +82,10 @@ int target_create(const struct target_config *config, struct target **ret_target
 	target->ctrls = calloc(NVME_CNTLID_MAX + 1, sizeof(struct ctrl *));
 	target->uniquifiers = calloc(NVME_CNTLID_MAX + 1, sizeof(*target->uniquifiers));
 	target->locals = cache_line_alloc(config->reactor_count * sizeof(*target->locals));
-	target->range_guard = range_guard_create();
-	target->gate_guard = range_guard_create();
 	if (config->reactor_count > 1)
 		target->guard = block_guard_create();
-	if (!target->ctrls || !target->uniquifiers || !target->locals || !target->range_guard ||
-	    !target->gate_guard || shutdown_prepare(target) != 0 ||
-	    (config->reactor_count > 1 && !target->guard)) {
+	if (!target->ctrls || !target->uniquifiers || !target->locals ||
+	    shutdown_prepare(target) != 0 || (config->reactor_count > 1 && !target->guard)) {
 		target_destroy(target);
 		return -ENOMEM;
 	}
@@ -120,8 +117,6 @@ void target_destroy(struct target *target)
 	free(target->locals);
 	free(target->ctrls);
 	free(target->uniquifiers);
-	range_guard_destroy(target->range_guard);
-	range_guard_destroy(target->gate_guard);
 	free(target->guard);
 	free(target);
 }

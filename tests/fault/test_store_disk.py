@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 
 import store_world
 from store_world import World, poll
@@ -366,6 +367,49 @@ def undone_removal_of_lost(t):
         world.remove()
 
 
+def undone_discards_nothing(t):
+    """
+    As undone_keeps_data, for a file that passes to another namespace. A large deallocation of that namespace waits until
+    the change is saved or undone, and does not reach the former namespace's data.
+    """
+    world = World()
+    path = {name: os.path.join(world.folder, name) for name in ('one', 'two')}
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=64M,block=4096' % path['one'],
+                  '--ns', 'fault:delay:op=flush:ms=4000@file:%s,size=8M,block=4096' % path['two']]
+    ranges = struct.pack('<IIQ', 0, (64 << 20) // 4096, 0)
+    data = b'A' * 4096
+    try:
+        world.start()
+        document = world.document()
+        spaces = document['subsystems'][0]['namespaces']
+        former, other = spaces[0]['uuid'], str(uuid.uuid4())
+        spaces[:] = [{'nsid': 1, 'media': spaces[0]['media'], 'uuid': other}]
+        answers = []
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            queue.put(2, 0, bytes(4096), 4096)
+            queue.put(1, 7, data, 4096)
+            open(world.full_path, 'w').close()
+            change = threading.Thread(target=lambda: answers.append(world.call('PUT', '/v1/config', document)))
+            change.start()
+            in_force = poll(lambda: str(uuid.UUID(bytes=bytes(host.admin.identify(3, 1).data)[4:20])) == other, 60)
+            t.ok(in_force and not answers, 'a file passes to another namespace before the change is saved', why=answers)
+            poll(lambda: queue.read(1, 0, 1, 4096).status == nvmetcp.OK, 60)
+            discard = queue.submit(nvmetcp.DSM, nsid=1, cdw10=0, cdw11=4, data=ranges)
+            t.eq(bytes(queue.read(1, 7, 1, 4096).data), data, 'its deallocation waits')
+            t.ok(not discard.is_done and not answers, 'until the change is saved or undone', why=answers)
+            change.join()
+            t.ok(answers[0][0] >= 400, 'the change is refused, because it cannot be saved', why=answers)
+            t.status(queue.wait(discard, 60), nvmetcp.INVALID_NS, 'the deallocation ends without an effect')
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            t.eq(str(uuid.UUID(bytes=bytes(host.admin.identify(3, 1).data)[4:20])), former, 'the former namespace is back')
+            t.eq(bytes(queue.read(1, 7, 1, 4096).data), data, 'with its data')
+            t.status(queue.do(nvmetcp.DSM, 1, data=ranges, cdw11=4), nvmetcp.OK, 'and can be deallocated')
+    finally:
+        world.remove()
+
+
 def locked(t):
     world = World()
     try:
@@ -460,7 +504,7 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_leaves_no_file,
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_discards_nothing, undone_leaves_no_file,
                  undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)

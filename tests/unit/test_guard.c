@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/block_guard.c and target/range_guard.c: words, ranges of memory, queues of holds, and both
+ * base/block_guard.c and media/range_guard.c: words, ranges of memory, queues of holds, and both
  * under two threads. The users of shared memory check it themselves: a page of two stamps, or a
  * granule with a writer and any other user, fails the test. Meson runs it under the thread
  * sanitizer too.
  */
 #include "base/block_guard.h"
 #include "base/prng.h"
-#include "target/range_guard.h"
+#include "media/range_guard.h"
 
 #include "tap.h"
 
@@ -178,8 +178,7 @@ static bool script_take(struct script *script, unsigned n, uint64_t first, unsig
 	named->name = (char)('a' + n);
 	named->hold.is_exclusive = is_exclusive;
 	named->hold.granted = note_granted;
-	return range_hold_take(&named->hold, script->guard, 0, first * PAGE,
-			       (uint64_t)count * PAGE);
+	return range_hold_take(&named->hold, script->guard, first * PAGE, (uint64_t)count * PAGE);
 }
 
 static void script_drop(struct script *script, unsigned n)
@@ -187,10 +186,43 @@ static void script_drop(struct script *script, unsigned n)
 	range_hold_drop(&script->holds[n].hold);
 }
 
+/* Hold 1 has the first 2048 granules of the script's guard. */
+static void expect_stores_apart(struct script *script)
+{
+	struct range_guard *other = range_guard_create();
+	struct range_hold *holds[] = {&script->holds[2].hold, &script->holds[3].hold,
+				      &script->holds[4].hold, &script->holds[5].hold};
+
+	for (unsigned i = 0; i < 4; i++)
+		holds[i]->is_exclusive = i == 0 || i == 3;
+	EXPECT(range_hold_take(holds[0], other, 0, 2048ull * PAGE));
+	/* A gate is no granule, and belongs to one store, too. */
+	EXPECT(range_hold_take_gate(holds[1], script->guard));
+	EXPECT(range_hold_take_gate(holds[2], script->guard));
+	EXPECT(range_hold_take_gate(holds[3], other));
+	range_hold_drop(holds[2]);
+	holds[2]->is_exclusive = true;
+	EXPECT(!range_hold_take_gate(holds[2], script->guard));
+	EXPECT(!range_guard_try_gate(script->guard));
+	EXPECT(range_hold_cancel(holds[2]));
+	EXPECT(range_guard_try_gate(script->guard));
+	range_hold_drop(holds[1]);
+	holds[2]->is_exclusive = true;
+	EXPECT(!range_hold_take_gate(holds[2], script->guard));
+	EXPECT(range_hold_cancel(holds[2]));
+	range_guard_drop_gate(script->guard);
+	EXPECT(range_hold_take_gate(holds[2], script->guard));
+	EXPECT(!range_guard_try_gate(script->guard));
+	for (unsigned i = 0; i < 4; i++)
+		range_hold_drop(holds[i]);
+	EXPECT(!range_guard_put(range_guard_get(other)));
+	EXPECT(range_guard_put(other));
+}
+
 static void script_step(struct reactor_msg *msg)
 {
 	struct script *script = container_of(msg, struct script, msg);
-	const uint64_t end = BLOCK_GUARD_WORDS;
+	const uint64_t end = RANGE_GUARD_WORDS;
 
 	script->is_idle = !script->is_idle;
 	if (!script->is_idle) {
@@ -233,6 +265,7 @@ static void script_step(struct reactor_msg *msg)
 		script_drop(script, 2);
 		script_drop(script, 3);
 		EXPECT(script_take(script, 1, 0, 2048, true));
+		expect_stores_apart(script);
 		script_drop(script, 1);
 		reactor_stop(script->reactor);
 		return;
@@ -250,7 +283,7 @@ static void holds_queue_in_order_and_can_leave(void)
 	reactor_post(script.reactor, &script.msg, script_step);
 	reactor_run(script.reactor);
 	reactor_destroy(script.reactor);
-	range_guard_destroy(script.guard);
+	range_guard_put(script.guard);
 }
 
 /* ---- holds on two reactors ----------------------------------------------------------------- */
@@ -336,8 +369,8 @@ static void member_take(struct member *member)
 	member->hold.is_exclusive = prng_below(&home->prng, 3) == 0;
 	member->hold.granted = member_granted;
 	/* The range of all holds spans the end of the table. */
-	place = BLOCK_GUARD_WORDS - CROWD_GRANULES / 2 + member->first;
-	if (range_hold_take(&member->hold, home->crowd->guard, 0, place * PAGE,
+	place = RANGE_GUARD_WORDS - CROWD_GRANULES / 2 + member->first;
+	if (range_hold_take(&member->hold, home->crowd->guard, place * PAGE,
 			    (uint64_t)member->count * PAGE)) {
 		member_granted(&member->hold);
 	} else if (prng_below(&home->prng, 8) == 0) {
@@ -411,7 +444,7 @@ static void two_reactors_never_clash(void)
 	EXPECT(crowd.clashes == 0);
 	EXPECT(in_use == 0);
 	EXPECT(crowd.cancelled > 0);
-	range_guard_destroy(crowd.guard);
+	range_guard_put(crowd.guard);
 }
 
 int main(void)

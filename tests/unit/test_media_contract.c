@@ -472,7 +472,7 @@ static void callers_that_cannot_wait_are_told(void)
 
 static void a_wrapper_inherits_the_properties_of_its_child(void)
 {
-	struct media from, to = {.ops = &late_ops, .guard_key = 7, .size_bytes = 9};
+	struct media from, to = {.ops = &late_ops, .size_bytes = 9};
 
 	memset(&from, 1, sizeof(from)); /* each bool is true, and no pointer is valid */
 	media_inherit(&to, &from);
@@ -487,8 +487,8 @@ static void a_wrapper_inherits_the_properties_of_its_child(void)
 	EXPECT_EQ(from.boundary_bytes, to.boundary_bytes);
 	/* What belongs to one medium alone stays. */
 	EXPECT(to.ops == &late_ops);
-	EXPECT_EQ(7, to.guard_key);
-	EXPECT(!to.spec && !to.children && !to.states && !to.channel && !to.count && !to.guard);
+	EXPECT(!to.spec && !to.children && !to.states && !to.channel && !to.count && !to.guard &&
+	       !to.range_guard);
 	EXPECT_EQ(0, to.child_count);
 	EXPECT(!to.is_wrapper);
 }

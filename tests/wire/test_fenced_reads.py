@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Reads of a memory namespace that are sent directly from that memory, by a host that does not receive. After
-the host lost its right to read (Preempt, Preempt and Abort, a mask, removal from the subsystem) and the
-change was answered, nothing written later is sent. A read that has begun sends the data as of the change, or
-ends with its connection when no buffer is free to copy it; other reads are refused. docs/adr/0028. The data
-time-out is an hour here: no command ends because of it.
+the host lost its right to read (Preempt, Preempt and Abort, a mask, removal from the subsystem, another
+namespace in the same memory) and the change was answered, nothing written later is sent. A read that has begun
+sends the data as of the change, or ends with its connection when no buffer is free to copy it; other reads are
+refused. docs/adr/0028. The data time-out is an hour here: no command ends because of it.
 """
 
 import socket
+import uuid
 
 import nvmetcp as n
 import target
@@ -166,6 +167,17 @@ def removed(t, tgt, cattr):
     scene.close()
 
 
+def handed_over(t, tgt, cattr):
+    """Another namespace gets the NSID and the memory in one change."""
+    scene = Scene(t, tgt, cattr)
+    scene.ask(t)
+    change(tgt, MEM, uuid=str(uuid.uuid4()))
+    target.know(scene.holder, scene.mine, MEM, BLOCK)
+    t.eq(fill(scene.mine, NEW), {n.OK}, 'the host of the next namespace writes', SPEC)
+    judge(t, scene, 'handed over', n.INVALID_NS)
+    scene.close()
+
+
 def poor(t):
     """One reactor whose buffers for this host are all at a medium that takes an hour."""
     tgt = target.Target(reactors=1, limits=LIMITS, subsystems=subsystems(target.namespace(
@@ -205,6 +217,7 @@ def test(t, tgt):
                            ('hidden', lambda: hidden(t, tgt, cattr)),
                            ('revoked', lambda: revoked(t, tgt, cattr)),
                            ('removed', lambda: removed(t, tgt, cattr)),
+                           ('handed over', lambda: handed_over(t, tgt, cattr)),
                            ('grown', lambda: grown(t, tgt, cattr))):
             with t.guard('%s, %s' % (name, way)):
                 part()

@@ -7,13 +7,16 @@
  * hands the word over and posts to the new holder's reactor, which continues with the next granule.
  * Without waiters no lock is taken.
  */
-#include "target/range_guard.h"
+#include "media/range_guard.h"
 
 #include "base/block_guard.h"
+#include "base/cache_line.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
-#define BUCKETS 256
+#define BUCKETS 64
+#define GATE    RANGE_GUARD_WORDS /* the word of the gate, behind those of the granules */
 
 struct bucket {
 	/* A spin lock in the format of a table's word, always exclusive. Held for a few
@@ -22,35 +25,87 @@ struct bucket {
 	struct list waiting; /* holds that wait for a word of this bucket, oldest first */
 };
 
-struct range_guard {
-	struct block_guard *table;
+struct range_table {
+	_Alignas(CACHE_LINE_BYTES) atomic_uint words[RANGE_GUARD_WORDS + 1];
 	struct bucket buckets[BUCKETS];
 };
+
+struct range_guard {
+	atomic_uint refs;
+	/* NULL until the first command needs the table, and then always the same. */
+	struct range_table *_Atomic table;
+};
+
+/* The common table of guards that got no memory for their own: their commands may wait for each
+ * other's media. */
+static struct range_table spare_table;
+static pthread_once_t spare_once = PTHREAD_ONCE_INIT;
+
+static void table_init(struct range_table *table)
+{
+	for (unsigned i = 0; i < BUCKETS; i++)
+		list_init(&table->buckets[i].waiting);
+}
+
+static void spare_init(void)
+{
+	table_init(&spare_table);
+}
+
+/* Several reactors may come here at the same time. The first one to set the table wins. */
+static __attribute__((noinline)) struct range_table *guard_make_table(struct range_guard *guard)
+{
+	struct range_table *made = cache_line_alloc(sizeof(*made)), *found = NULL;
+
+	if (made) {
+		table_init(made);
+	} else {
+		pthread_once(&spare_once, spare_init);
+		made = &spare_table;
+	}
+	if (atomic_compare_exchange_strong(&guard->table, &found, made))
+		return made;
+	if (made != &spare_table)
+		free(made);
+	return found;
+}
+
+static inline struct range_table *guard_table(struct range_guard *guard)
+{
+	struct range_table *table = atomic_load_explicit(&guard->table, memory_order_acquire);
+
+	return table ? table : guard_make_table(guard);
+}
 
 struct range_guard *range_guard_create(void)
 {
 	struct range_guard *guard = calloc(1, sizeof(*guard));
 
-	if (!guard)
-		return NULL;
-	guard->table = block_guard_create();
-	if (!guard->table) {
-		free(guard);
-		return NULL;
-	}
-	for (unsigned i = 0; i < BUCKETS; i++)
-		list_init(&guard->buckets[i].waiting);
+	if (guard)
+		atomic_init(&guard->refs, 1);
 	return guard;
 }
 
-void range_guard_destroy(struct range_guard *guard)
+struct range_guard *range_guard_get(struct range_guard *guard)
 {
-	if (!guard)
-		return;
-	for (unsigned i = 0; i < BUCKETS; i++)
-		CHECK(list_empty(&guard->buckets[i].waiting));
-	free(guard->table);
+	atomic_fetch_add(&guard->refs, 1);
+	return guard;
+}
+
+bool range_guard_put(struct range_guard *guard)
+{
+	struct range_table *table;
+
+	if (atomic_fetch_sub(&guard->refs, 1) != 1)
+		return false;
+	table = atomic_load(&guard->table);
+	if (table && table != &spare_table) {
+		for (unsigned i = 0; i < BUCKETS; i++)
+			CHECK(list_empty(&table->buckets[i].waiting));
+		free(table);
+	}
 	free(guard);
+	return true;
 }
 
 /* ---- one word ------------------------------------------------------------------------------ */
@@ -58,16 +113,12 @@ void range_guard_destroy(struct range_guard *guard)
 /* The word of the nth granule. Words are taken in ascending order, also when the range wraps. */
 static uint32_t hold_word(const struct range_hold *hold, uint32_t nth)
 {
-	uint32_t wrapped = 0;
-
-	if (hold->first + hold->count > BLOCK_GUARD_WORDS)
-		wrapped = hold->first + hold->count - BLOCK_GUARD_WORDS;
-	return nth < wrapped ? nth : hold->first + nth - wrapped;
+	return nth < hold->wrapped ? nth : hold->first + nth - hold->wrapped;
 }
 
-static struct bucket *bucket_of(struct range_guard *guard, uint32_t word)
+static struct bucket *bucket_of(struct range_table *table, uint32_t word)
 {
-	return &guard->buckets[word % BUCKETS];
+	return &table->buckets[word % BUCKETS];
 }
 
 /* Takes the word if its holders allow it, whether or not other holds wait for the word. */
@@ -88,11 +139,14 @@ static bool word_try(atomic_uint *word, bool is_exclusive)
 
 static void hold_go_on(struct reactor_msg *msg);
 
+_Static_assert((RANGE_GUARD_MAX_BYTES >> BLOCK_GUARD_SHIFT) + 1 <= RANGE_GUARD_WORDS,
+	       "a range uses no word twice");
+
 /* Gives the word to the waiting holds that can have it now, in order of arrival. The caller holds
  * the lock of the bucket. */
-static void bucket_hand_over(struct range_guard *guard, struct bucket *bucket, uint32_t index)
+static void bucket_hand_over(struct range_table *table, struct bucket *bucket, uint32_t index)
 {
-	atomic_uint *word = block_guard_word(guard->table, index);
+	atomic_uint *word = &table->words[index];
 	bool has_waiters = false;
 
 	list_for_each_safe(node, &bucket->waiting) {
@@ -119,8 +173,8 @@ static void bucket_hand_over(struct range_guard *guard, struct bucket *bucket, u
  */
 static bool word_wait(struct range_hold *hold, uint32_t index)
 {
-	struct bucket *bucket = bucket_of(hold->guard, index);
-	atomic_uint *word = block_guard_word(hold->guard->table, index);
+	struct bucket *bucket = bucket_of(hold->table, index);
+	atomic_uint *word = &hold->table->words[index];
 	unsigned now;
 
 	hold->awaited = index;
@@ -144,18 +198,27 @@ static bool word_wait(struct range_hold *hold, uint32_t index)
 	}
 }
 
-static void word_drop(struct range_hold *hold, uint32_t index)
+static void word_drop(struct range_table *table, uint32_t index, bool is_exclusive)
 {
-	atomic_uint *word = block_guard_word(hold->guard->table, index);
+	atomic_uint *word = &table->words[index];
 	struct bucket *bucket;
 
-	if (hold->is_exclusive ? !block_guard_release_exclusive(word)
-			       : !block_guard_release_shared(word))
+	if (is_exclusive ? !block_guard_release_exclusive(word) : !block_guard_release_shared(word))
 		return;
-	bucket = bucket_of(hold->guard, index);
+	bucket = bucket_of(table, index);
 	block_guard_spin_exclusive(&bucket->lock);
-	bucket_hand_over(hold->guard, bucket, index);
+	bucket_hand_over(table, bucket, index);
 	block_guard_release_exclusive(&bucket->lock);
+}
+
+bool range_guard_try_gate(struct range_guard *guard)
+{
+	return block_guard_try_shared(&guard_table(guard)->words[GATE]);
+}
+
+void range_guard_drop_gate(struct range_guard *guard)
+{
+	word_drop(guard_table(guard), GATE, false);
 }
 
 /* ---- holds --------------------------------------------------------------------------------- */
@@ -166,7 +229,7 @@ static inline bool hold_take_rest(struct range_hold *hold)
 {
 	while (hold->taken < hold->count) {
 		uint32_t index = hold_word(hold, hold->taken);
-		atomic_uint *word = block_guard_word(hold->guard->table, index);
+		atomic_uint *word = &hold->table->words[index];
 
 		if (!(hold->is_exclusive ? block_guard_try_exclusive(word)
 					 : block_guard_try_shared(word)) &&
@@ -181,7 +244,7 @@ static inline bool hold_take_rest(struct range_hold *hold)
 static inline void hold_drop_taken(struct range_hold *hold)
 {
 	for (uint32_t i = 0; i < hold->taken; i++)
-		word_drop(hold, hold_word(hold, i));
+		word_drop(hold->table, hold_word(hold, i), hold->is_exclusive);
 	hold->state = RANGE_HOLD_NONE;
 }
 
@@ -197,17 +260,11 @@ static void hold_go_on(struct reactor_msg *msg)
 	hold->granted(hold);
 }
 
-bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_t medium,
-		     uint64_t offset, uint64_t len_bytes)
+/* The caller has set the words of the hold. */
+static inline bool hold_begin(struct range_hold *hold, struct range_guard *guard)
 {
-	uint64_t first = offset >> BLOCK_GUARD_SHIFT;
-	uint64_t last = (offset + len_bytes - 1) >> BLOCK_GUARD_SHIFT;
-
 	CHECK(hold->state == RANGE_HOLD_NONE);
-	CHECK(len_bytes > 0 && len_bytes <= RANGE_GUARD_MAX_BYTES);
-	hold->guard = guard;
-	hold->first = (uint32_t)((medium + first) % BLOCK_GUARD_WORDS);
-	hold->count = (uint32_t)(last - first + 1);
+	hold->table = guard_table(guard);
 	hold->taken = 0;
 	hold->is_cancelled = false;
 	hold->reactor = reactor_current();
@@ -217,9 +274,32 @@ bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_
 	return hold_take_rest(hold);
 }
 
+bool range_hold_take(struct range_hold *hold, struct range_guard *guard, uint64_t offset,
+		     uint64_t len_bytes)
+{
+	uint64_t first = offset >> BLOCK_GUARD_SHIFT;
+	uint64_t last = (offset + len_bytes - 1) >> BLOCK_GUARD_SHIFT;
+	uint32_t end;
+
+	CHECK(len_bytes > 0 && len_bytes <= RANGE_GUARD_MAX_BYTES);
+	hold->first = (uint32_t)(first % RANGE_GUARD_WORDS);
+	hold->count = (uint32_t)(last - first + 1);
+	end = hold->first + hold->count;
+	hold->wrapped = end > RANGE_GUARD_WORDS ? (uint16_t)(end - RANGE_GUARD_WORDS) : 0;
+	return hold_begin(hold, guard);
+}
+
+bool range_hold_take_gate(struct range_hold *hold, struct range_guard *guard)
+{
+	hold->first = GATE;
+	hold->count = 1;
+	hold->wrapped = 0;
+	return hold_begin(hold, guard);
+}
+
 bool range_hold_cancel(struct range_hold *hold)
 {
-	struct bucket *bucket = bucket_of(hold->guard, hold->awaited);
+	struct bucket *bucket = bucket_of(hold->table, hold->awaited);
 	bool was_waiting;
 
 	CHECK(hold->state == RANGE_HOLD_WAITING);
@@ -228,7 +308,7 @@ bool range_hold_cancel(struct range_hold *hold)
 	if (was_waiting) {
 		list_remove(&hold->node);
 		/* Holds behind this one may have waited only for this one. */
-		bucket_hand_over(hold->guard, bucket, hold->awaited);
+		bucket_hand_over(hold->table, bucket, hold->awaited);
 	}
 	block_guard_release_exclusive(&bucket->lock);
 	if (was_waiting)
