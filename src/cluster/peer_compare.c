@@ -476,7 +476,6 @@ void peers_compare_look_begin(struct peers *peers)
 	list_for_each(node, &peers->files)
 		list_entry(node, struct peer_file, node)->is_in_force = false;
 	peers->file_cursor = NULL;
-	memset(&peers->forgiven, 0, sizeof(peers->forgiven));
 }
 
 void peers_compare_look(struct peers *peers, struct peer_file *file, const struct ns *ns)
@@ -551,6 +550,19 @@ bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run
 		return true;
 	}
 	return false;
+}
+
+void peers_end_recheck(struct peers *peers, bool is_success)
+{
+	if (uuid_is_nil(&peers->forgiven))
+		return;
+	list_for_each(node, &peers->files) {
+		struct peer_file *file = list_entry(node, struct peer_file, node);
+
+		if (!is_success && uuid_equal(&file->uuid, &peers->forgiven))
+			file->is_forgiven = false;
+	}
+	memset(&peers->forgiven, 0, sizeof(peers->forgiven));
 }
 
 /* ---- comparing --------------------------------------------------------------------------------

@@ -72,8 +72,12 @@ bool peers_may_serve(struct peers *peers, const struct ns *ns);
 /* Whether the medium's file is withheld because another member has another file. If so, a recheck
  * opens the file by its name again. */
 bool peers_has_refused(struct peers *peers, const struct media *media);
-/* The operator asks to compare a withheld namespace again. False: it is not withheld. */
+/* The operator asks to compare a withheld namespace again. False: it is not withheld. Counts for
+ * the configurations that are built until peers_end_recheck. */
 bool peers_recheck(struct peers *peers, const struct uuid *uuid, bool is_dry_run);
+/* The change that asked has ended; without success its recheck has no effect. Harmless without a
+ * recheck. */
+void peers_end_recheck(struct peers *peers, bool is_success);
 /* What is wrong with a namespace compared with other members. False: nothing. */
 struct peers_problem {
 	bool is_error; /* hosts cannot use it here; false: the problem is on another member */

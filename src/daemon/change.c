@@ -103,6 +103,8 @@ void change_run_end(struct change_run *run)
 
 	CHECK(changes->current == run);
 	changes->current = NULL;
+	if (changes->options.registry)
+		media_registry_end_wishes(changes->options.registry, run->result.res == 0);
 	run->result.generation = changes->generation;
 	run_log(run);
 	run_free_documents(run);
@@ -496,6 +498,7 @@ void changes_destroy(struct changes *changes)
 	if (!changes)
 		return;
 	changes->is_stopping = true;
+	changes->options.registry = NULL; /* may have ended already */
 	reactor_timer_cancel(&changes->trim_timer);
 	answers_end(changes);
 	while ((node = waiting_pop(changes)) != NULL) {

@@ -150,7 +150,6 @@ static void run_taken_back(void *arg, int res, const char *error)
 static void run_take_back(struct change_run *run)
 {
 	struct changes *changes = run->changes;
-	static const struct uuid none;
 	struct config_errors errors = {.count = 0};
 	struct snapshot *snapshot;
 	int res = -ENOENT;
@@ -159,7 +158,7 @@ static void run_take_back(struct change_run *run)
 	 * ones. A lost medium is requested as lost: a medium that a recheck opened closes with the
 	 * transaction, and a snapshot that held such a medium would keep the next recheck from
 	 * opening the file. */
-	media_registry_retry(changes->options.registry, &none, false);
+	media_registry_end_wishes(changes->options.registry, false);
 	if (changes->config)
 		res = snapshot_build(changes, changes->config,
 				     changes->has_private ? &changes->private : NULL, &snapshot,

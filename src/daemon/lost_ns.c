@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rechecks and recreates a lost namespace: see daemon/lost_ns.h. The edit only notes in the media
- * registry what the next build of a snapshot may do with the file. Opening, creating and keeping
- * the file are parts of the change, and are taken back with it.
+ * registry what the change may do with the file. Opening, creating and keeping the file are parts
+ * of the change, and are taken back with it. The end of the change forgets the note, so a refused
+ * request has no effect later (media_registry_end_wishes).
  *
  * Control reactor only.
  */
@@ -52,7 +53,7 @@ int lost_ns_edit(struct media_registry *registry, json_t *ns, enum lost_ns_actio
 		has_failed = media_is_lost(media) || (!is_recreated && media_is_cut(media));
 	if (!is_recreated && media && !has_failed && media_has_lost_writes(media)) {
 		if (!is_dry_run)
-			media_forgive(media);
+			media_registry_forgive(registry, &uuid);
 		return 0;
 	}
 	if (!is_recreated && media && !has_failed && media_registry_peers(registry) &&

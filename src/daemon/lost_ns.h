@@ -16,8 +16,8 @@ enum lost_ns_action {
 
 /*
  * Edits `ns`, a namespace of the document. Unless this is a dry run, the registry opens the file
- * again in the change that follows. That change must be forced, because a recheck leaves the
- * document as it is. A recheck of a file whose flush has failed allows flushes again.
+ * again in this change. The change must be forced, because a recheck leaves the document as it is.
+ * A recheck of a file whose flush has failed allows flushes again when the change has succeeded.
  *
  * 0, or -errno with an error: -EEXIST the namespace is not lost; -EPERM other members of the
  * cluster serve the namespace too, so this member must not give up its data.

@@ -116,6 +116,27 @@ void media_registry_retry(struct media_registry *registry, const struct uuid *uu
 	registry->is_recreated = is_recreated;
 }
 
+void media_registry_forgive(struct media_registry *registry, const struct uuid *uuid)
+{
+	registry->forgiven = *uuid;
+	registry->forgiven_loss = media_loss(media_registry_find(registry, uuid));
+}
+
+void media_registry_end_wishes(struct media_registry *registry, bool is_success)
+{
+	static const struct uuid none;
+	struct media *media = uuid_is_nil(&registry->forgiven)
+				      ? NULL
+				      : media_registry_find(registry, &registry->forgiven);
+
+	if (is_success && media && media_loss(media) == registry->forgiven_loss)
+		media_forgive(media);
+	registry->forgiven = none;
+	media_registry_retry(registry, &none, false);
+	if (registry->peers)
+		peers_end_recheck(registry->peers, is_success);
+}
+
 void media_registry_set_peers(struct media_registry *registry, struct peers *peers)
 {
 	registry->peers = peers;

@@ -53,6 +53,11 @@ struct peers *media_registry_peers(const struct media_registry *registry);
  * nil UUID: none. */
 void media_registry_retry(struct media_registry *registry, const struct uuid *uuid,
 			  bool is_recreated);
+/* Flushes of this namespace's medium are allowed again once the change has succeeded. */
+void media_registry_forgive(struct media_registry *registry, const struct uuid *uuid);
+/* Every change ends with this. Forgives after a success, and forgets what the edit of the change
+ * asked for with _retry, _forgive or peers_recheck: nothing of that may act with a later change. */
+void media_registry_end_wishes(struct media_registry *registry, bool is_success);
 /* The medium of this namespace; NULL: none is open. */
 struct media *media_registry_find(const struct media_registry *registry, const struct uuid *uuid);
 

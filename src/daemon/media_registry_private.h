@@ -80,6 +80,8 @@ struct media_registry {
 	struct removed_list *removed;   /* removed namespaces that may come back */
 	struct uuid retry;              /* namespace to recheck or to recreate; nil: none */
 	bool is_recreated;
+	struct uuid forgiven;   /* namespace whose lost writes are forgiven; nil: none */
+	uint64_t forgiven_loss; /* media_loss when the operator asked: a later loss stays */
 	struct list marks;
 	struct list ana_transitions;
 	struct list ana_holds;

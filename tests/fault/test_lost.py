@@ -229,6 +229,34 @@ def removed(t):
         world.remove()
 
 
+def refused(t):
+    """A recheck in a request that is refused for another field has no effect, then or with a later change."""
+    world = World()
+    image = os.path.join(world.folder, 'one')
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,size=1M' % image]
+    try:
+        start(t, world, 'refused')
+        fill(world, 1, 0x55)
+        world.stop()
+        os.rename(image, image + '.saved')
+        start(t, world, 'refused, without its file')
+        uuid = ns_of(world)['uuid']
+        for action in ('recheck', 'recreate'):
+            status, answer = world.call('PATCH', SUB + '/namespaces/1', {action: True, 'ana_group': 0})
+            t.eq(status, 400, 'a %s with a wrong field is refused: %s' % (action, answer['detail']))
+        with open(image, 'wb') as file:
+            file.truncate(MIB)  # a restore has begun
+        world.change('POST', SUB + '/namespaces', {'nsid': 7, 'media': 'mem:1M'})
+        t.eq((read(world, 1)[0], ns_of(world)['uuid']), (INACCESSIBLE, uuid),
+             'another change does not open the half restored file')
+        shutil.copyfile(image + '.saved', image)
+        world.change('PATCH', SUB + '/namespaces/1', {'recheck': True})
+        t.eq(read(world, 1), (n.OK, b'\x55'), 'a recheck that is not refused does')
+        world.stop()
+    finally:
+        world.remove()
+
+
 def document_of(world, path, images):
     """Writes a document with these images, by NSID and UUID, and a namespace in memory."""
     with open(path, 'w') as file:
@@ -325,6 +353,7 @@ def main():
             ('replaced', lambda: spoil(t, 'replaced', ',size=4M', replace)),
             ('default image', lambda: default_image(t)),
             ('removed', lambda: removed(t)),
+            ('refused', lambda: refused(t)),
             ('left out, rollback', lambda: left_out(t, 'rollback')),
             ('left out, reset', lambda: left_out(t, 'reset')),
             ('left out, merge', lambda: left_out(t, 'merge')),

@@ -68,6 +68,8 @@ def rows(t, world, disk):
         t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'another change does not make it well')
         disk.resize('80m')
         t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'nor does room: what is lost is lost')
+        t.eq(world.call('PATCH', NS, {'recheck': True, 'ana_group': 0})[0], 400, 'a recheck with a wrong field is refused')
+        t.ok(queue.do(n.FLUSH, 1).status != n.OK, 'and has no effect')
         world.change('PATCH', NS, {'recheck': True})
         data = os.urandom(PIECE)
         t.eq(queue.put(1, 0, data, BLOCK).status, n.OK, 'after recheck it is written again')

@@ -6,6 +6,7 @@
  * configuration.
  */
 #include "base/clock.h"
+#include "base/text.h"
 #include "config/config_mask.h"
 #include "config/config_parse.h"
 #include "daemon/media_registry.h"
@@ -254,7 +255,7 @@ static void retry(const char *pair, bool is_recreated)
 	char text[UUID_TEXT_BYTES];
 	struct uuid uuid;
 
-	snprintf(text, sizeof(text), "%s", pair + strlen("'uuid':'"));
+	text_copy(text, sizeof(text), pair + strlen("'uuid':'")); /* without the last quote */
 	EXPECT_EQ(0, uuid_parse(text, &uuid));
 	media_registry_retry(registry, &uuid, is_recreated);
 }
