@@ -139,6 +139,15 @@ static bool is_cut_off(const struct sim_op *op)
 		op->ns->reserve_quiet_at >= op->start);
 }
 
+/* A command of several pieces that lost its right after the first one. */
+static bool is_broken_off(const struct sim_op *op)
+{
+	bool has_pieces = op->kind == OP_DEALLOCATE || op->kind == OP_COPY ||
+			  (op->kind == OP_WRITE_ZEROES && op->ns->kind == WORLD_MEDIUM_MEM);
+
+	return has_pieces && (!is_settled(op) || !world_ns_is_seen(op->ns, op->host_index));
+}
+
 /* True: an operator's change or a full store explains the status. */
 static bool change_explains(const struct sim_op *op, nvme_status status)
 {
@@ -146,7 +155,7 @@ static bool change_explains(const struct sim_op *op, nvme_status status)
 	const struct world_ns *ns = op->ns;
 
 	if (nvme_status_same(status, NVME_SC_COMMAND_INTERRUPTED))
-		return is_cut_off(op);
+		return is_cut_off(op) || is_broken_off(op);
 	if (!plan->has_changes)
 		return false;
 	if (nvme_status_same(status, NVME_SC_ANA_INACCESSIBLE) ||
