@@ -504,8 +504,9 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_discards_nothing, undone_leaves_no_file,
-                 undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, full_for_real, locked, damaged, read_only):
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_leaves_no_file,
+                 undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, undone_discards_nothing, full_for_real, locked,
+                 damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())
