@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "daemon/leaving_flush.h"
+#include "daemon/manage.h"
 #include "daemon/media_registry.h"
 #include "target/barrier.h"
 
@@ -231,6 +232,8 @@ static void run_flushed(void *arg)
 	run_accept(run);
 }
 
+static void drain_drained(void *arg, int res);
+
 static void run_applied(void *arg, int res, const char *error)
 {
 	struct change_run *run = arg;
@@ -250,6 +253,11 @@ static void run_applied(void *arg, int res, const char *error)
 		run->changes->options.applied(run->changes->options.arg);
 	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The
 	 * host's command that waits for the drain decides itself what becomes of the data. */
+	if (run->drain && !run->change.drained) {
+		run->drain->waits++;
+		manage_formats_stop(&run->drain->formats, run->changes->options.target,
+				    drain_drained, run->drain);
+	}
 	if (run->change.drained)
 		run_flushed(run);
 	else
@@ -283,6 +291,10 @@ static void drain_drained(void *arg, int res)
 {
 	struct drain *drain = arg;
 
+	drain->res = drain->res < 0 ? drain->res : res;
+	if (--drain->waits > 0)
+		return;
+	res = drain->res;
 	list_remove(&drain->node);
 	if (drain->run && !drain->drained)
 		run_rights_drained(drain, res);
@@ -304,6 +316,7 @@ static int run_drain_create(struct change_run *run)
 	drain->drained = run->change.drained;
 	drain->arg = run->change.arg;
 	drain->run = run;
+	drain->waits = 1;
 	list_push_back(&run->changes->draining, &drain->node);
 	run->drain = drain;
 	return 0;

@@ -8,6 +8,7 @@
 
 #include "daemon/change.h"
 #include "store/store.h"
+#include "target/manage.h"
 
 enum run_kind {
 	RUN_CHANGE,
@@ -40,6 +41,9 @@ struct changes {
 /* Outlives its change until the commands that the change concerns are done. */
 struct drain {
 	struct list node;
+	struct manage_stop formats; /* Formats that the change forbids */
+	unsigned waits;             /* callbacks still to come: of the target, of `formats` */
+	int res;                    /* the first error of these */
 	void (*drained)(void *arg, int res); /* NULL: the result has no receiver any more */
 	void *arg;
 	struct change_run *run; /* NULL: the run has ended */

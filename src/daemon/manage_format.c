@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Format NVM (NVMe Base 2.1, section 5.1.10) on the control reactor, in steps:
- *  1. A change that leaves the document as it is marks the namespaces: from now on their I/O is
- *     refused.
- *  2. When no command judged before can reach the namespaces, the media are erased, piece by piece,
- *     so that the control reactor can do other work in between, and then flushed.
+ *  1. A change that leaves the document as it is marks the namespaces: their I/O is refused.
+ *  2. When no command judged before can reach the namespaces, the media are erased piece by piece,
+ *     with other work of the control reactor in between, and flushed.
  *  3. The blocks marked bad are cleared.
  *  4. A change of the document sets the new block size and removes the marks.
- * Before step 1 and again before step 2 the request is judged by the configuration in force. A
- * cancelled request leaves the queue of changes, or stops before step 2, at the next piece, or
- * before step 4, and the marks are removed. A failure removes the marks too. docs/adr/0028 has what
- * happens to a medium that hangs. Marks are in no document: after a crash the namespace has its old
- * format, with or without data, or the new format once step 4 is kept.
+ * Before step 1, each piece and step 4 the configuration in force judges the request. A change that
+ * forbids the Format cancels it and waits for its end. A crash leaves the old format, with or
+ * without data, or the new one once step 4 is kept. docs/adr/0028 has media that hang.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -48,6 +45,8 @@ struct format_job {
 	bool is_stopped;   /* cancelled while draining: the marks are being removed */
 	bool is_over;      /* waits only for format_drained */
 	bool is_cancelled; /* the piece in flight has stalled */
+	bool has_changed;  /* a piece was submitted, or marks of bad blocks were cleared */
+	bool is_ending;    /* erases no more; its last change waits or runs */
 	bool is_answered; /* edit.request is no longer valid; only the marks are still to be removed
 			   */
 };
@@ -56,6 +55,66 @@ struct format_job {
 static bool format_is_unwanted(const struct format_job *job)
 {
 	return !job->is_answered && !nvme_status_is_ok(job->edit.request->cancel_status);
+}
+
+static const struct ns *served_ns_by_uuid(const struct subsystem *subsystem,
+					  const struct uuid *uuid)
+{
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		if (uuid_equal(&subsystem->namespaces[i].uuid, uuid))
+			return &subsystem->namespaces[i];
+	}
+	return NULL;
+}
+
+static bool format_names(const struct format_job *job, const struct ns *ns)
+{
+	for (unsigned i = 0; i < job->edit.uuid_count; i++) {
+		if (uuid_equal(&job->edit.uuids[i], &ns->uuid))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the configuration in force still allows the Format. A namespace that was removed before
+ * its turn is left out, so only the one that is being erased must be there, with the same
+ * medium. */
+static nvme_status format_judge(const struct format_job *job)
+{
+	const struct manage_request *request = job->edit.request;
+	const struct snapshot *snapshot = target_snapshot(daemon_target(job->daemon));
+	const struct subsystem *subsystem =
+		snapshot_find_subsystem(snapshot, request->subsystem_nqn);
+	uint32_t host_index = snapshot_host_index(snapshot, request->host_nqn);
+	nvme_status status = manage_judge(request);
+	const struct ns *ns;
+
+	if (!nvme_status_is_ok(status))
+		return status;
+	if ((subsystem_rights_of(subsystem, request->host_nqn) & HOST_RIGHT_FORMAT) == 0)
+		return nvme_status_dnr(NVME_SC_OPERATION_DENIED);
+	for (unsigned i = 0; i < subsystem->ns_count; i++) {
+		bool is_seen;
+
+		ns = &subsystem->namespaces[i];
+		is_seen = ns_mask_has(ns->mask, host_index);
+		if ((is_seen && !ns->is_read_only) || !format_names(job, ns))
+			continue;
+		return nvme_status_dnr(is_seen ? NVME_SC_NS_WRITE_PROTECTED : NVME_SC_INVALID_NS);
+	}
+	ns = job->backing ? served_ns_by_uuid(subsystem, &job->edit.uuids[job->at]) : NULL;
+	return !job->backing || (ns && ns->backing == job->backing)
+		       ? NVME_SC_SUCCESS
+		       : nvme_status_dnr(NVME_SC_INVALID_NS);
+}
+
+/* Hosts conclude from these statuses that nothing was erased. */
+static bool status_promises_no_change(nvme_status status)
+{
+	return nvme_status_is_path(status) || nvme_status_same(status, NVME_SC_INVALID_NS) ||
+	       nvme_status_same(status, NVME_SC_NS_NOT_READY) ||
+	       nvme_status_same(status, NVME_SC_NS_WRITE_PROTECTED) ||
+	       nvme_status_same(status, NVME_SC_OPERATION_DENIED);
 }
 
 static void format_unmark(struct format_job *job)
@@ -124,6 +183,9 @@ static void unmarked(void *arg, struct change_result *result)
 static void format_fail(struct format_job *job, nvme_status status)
 {
 	job->status = format_is_unwanted(job) ? job->edit.request->cancel_status : status;
+	if (job->has_changed && status_promises_no_change(job->status))
+		job->status = NVME_SC_COMMAND_INTERRUPTED;
+	job->is_ending = true;
 	format_unmark(job);
 	format_change(job, &(struct change){.edit = unmark_edit, .done = unmarked});
 }
@@ -131,11 +193,19 @@ static void format_fail(struct format_job *job, nvme_status status)
 static int finish_edit(json_t *document, void *arg, struct config_errors *errors)
 {
 	struct format_job *job = arg;
-	int res = format_is_unwanted(job) ? -ECANCELED
-					  : manage_edit_format(document, &job->edit, errors);
+	nvme_status status = format_judge(job);
+	int res;
 
-	if (res == 0)
-		format_unmark(job);
+	if (!nvme_status_is_ok(status)) {
+		manage_refuse(&job->edit, status, -EPERM, errors,
+			      "the conditions of the command changed while it ran");
+		return -EPERM;
+	}
+	res = manage_edit_format(document, &job->edit, errors);
+	if (res < 0)
+		return res;
+	job->is_ending = true;
+	format_unmark(job);
 	return res;
 }
 
@@ -158,7 +228,8 @@ static void format_next(struct format_job *job);
 
 static void ns_release(struct format_job *job)
 {
-	ns_backing_put(job->backing);
+	if (job->backing)
+		ns_backing_put(job->backing);
 	job->backing = NULL;
 }
 
@@ -174,12 +245,28 @@ static void healed(void *arg)
 static void ns_erased(struct format_job *job)
 {
 	struct target *target = (struct target *)daemon_target(job->daemon);
-	int res = bad_blocks_clear(target, ns_backing_live(job->backing), healed, job);
+	int res;
+
+	job->has_changed = true;
+	res = bad_blocks_clear(target, ns_backing_live(job->backing), healed, job);
 
 	if (res < 0) {
 		ns_release(job);
 		format_fail(job, NVME_SC_INTERNAL);
 	}
+}
+
+/* False: the Format ends. */
+static bool format_goes_on(struct format_job *job)
+{
+	nvme_status status =
+		daemon_is_stopping(job->daemon) ? NVME_SC_NS_NOT_READY : format_judge(job);
+
+	if (nvme_status_is_ok(status))
+		return true;
+	ns_release(job);
+	format_fail(job, status);
+	return false;
 }
 
 static void erase_step(struct reactor_msg *msg);
@@ -237,11 +324,9 @@ static void erase_step(struct reactor_msg *msg)
 	struct media *media = ns_backing_media(job->backing);
 	uint64_t left = media->size_bytes - job->erased_bytes;
 
-	if (daemon_is_stopping(job->daemon) || format_is_unwanted(job)) {
-		ns_release(job);
-		format_fail(job, NVME_SC_NS_NOT_READY);
+	if (!format_goes_on(job))
 		return;
-	}
+	job->has_changed = true;
 	job->io = (struct media_io){
 		.reactor = daemon_control(job->daemon),
 		.media = media,
@@ -256,28 +341,20 @@ static void erase_step(struct reactor_msg *msg)
 	media_submit(&job->io);
 }
 
-static const struct ns *served_ns_by_uuid(const struct snapshot *snapshot, const char *nqn,
-					  const struct uuid *uuid)
-{
-	const struct subsystem *subsystem = snapshot_find_subsystem(snapshot, nqn);
-
-	for (unsigned i = 0; subsystem && i < subsystem->ns_count; i++) {
-		if (uuid_equal(&subsystem->namespaces[i].uuid, uuid))
-			return &subsystem->namespaces[i];
-	}
-	return NULL;
-}
-
 /* Erases the next namespace. After the last one, changes the format. */
 static void format_next(struct format_job *job)
 {
 	const struct manage_request *request = job->edit.request;
-	const struct snapshot *snapshot = target_snapshot(daemon_target(job->daemon));
+	const struct subsystem *subsystem;
 	const struct ns *ns = NULL;
 
+	if (!format_goes_on(job))
+		return;
+	subsystem = snapshot_find_subsystem(target_snapshot(daemon_target(job->daemon)),
+					    request->subsystem_nqn);
 	/* Skips namespaces that were removed meanwhile. */
 	while (job->at < job->edit.uuid_count && !ns) {
-		ns = served_ns_by_uuid(snapshot, request->subsystem_nqn, &job->edit.uuids[job->at]);
+		ns = served_ns_by_uuid(subsystem, &job->edit.uuids[job->at]);
 		if (!ns)
 			job->at++;
 	}
@@ -351,7 +428,6 @@ static void marked(void *arg, struct change_result *result)
 static void format_drained(void *arg, int res)
 {
 	struct format_job *job = arg;
-	nvme_status status;
 
 	job->is_draining = false;
 	if (job->is_over) {
@@ -361,11 +437,7 @@ static void format_drained(void *arg, int res)
 	if (job->is_stopped)
 		return;
 	if (res == 0) {
-		status = manage_judge(job->edit.request);
-		if (nvme_status_is_ok(status))
-			format_next(job);
-		else
-			format_fail(job, status);
+		format_next(job);
 		return;
 	}
 	log_error("control",
@@ -392,6 +464,28 @@ static void format_cancel(struct manage_request *request)
 		format_stop(job);
 	else if (job->stall.armed && media->ops->cancel)
 		media->ops->cancel(&job->io);
+}
+
+/* The last change of a Format must not wait for its own Format. */
+static bool format_is_forbidden(const struct manage_request *request, const void *arg)
+{
+	const struct format_job *job = request->job;
+
+	return request->kind == MANAGE_FORMAT && job && job->has_begun && !job->is_ending &&
+	       !nvme_status_is_ok(format_judge(job));
+}
+
+void manage_formats_stop(struct manage_stop *stop, struct target *target,
+			 void (*done)(void *arg, int res), void *arg)
+{
+	*stop = (struct manage_stop){
+		.target = target,
+		.touches = format_is_forbidden,
+		.status = NVME_SC_COMMAND_INTERRUPTED,
+		.done = done,
+		.arg = arg,
+	};
+	manage_stop_start(stop);
 }
 
 void manage_format_start(struct daemon *daemon, struct manage_request *request)

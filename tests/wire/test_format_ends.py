@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+A Format that erases ends when the operator removes, protects or hides its namespace, or takes the right of its
+host: what was not erased by then stays, and the change is answered when the piece in flight has ended. Other
+changes do not end the Format. docs/adr/0028, docs/adr/0034.
+"""
+
+import os
+import tempfile
+import time
+
+import nvmetcp as n
+import restapi
+import target
+from tap import Tap
+
+SPEC = 'ADR 0034'
+FORMAT, FLUSH, INTERRUPTED = 0x80, 0x00, (0, 0x21)
+ERASE, ALL = 1 << 9, 0xffffffff
+DATA, SLOW, OTHER = 1, 2, 3
+PIECE, PIECES, BLOCK = 16 << 20, 4, 512
+MINE = b'\xaa' * BLOCK
+HANGS_MS, STUCK_MS, SLOW_MS = 600000, 1500, 200
+PATIENCE_S, BARRIER_END_S = 60, 9
+RIGHTS = {'any': ['format']}
+SUBSYSTEM = '/v1/subsystems/%s' % target.NQN
+NAMESPACES = SUBSYSTEM + '/namespaces'
+NS = '%s/%d' % (NAMESPACES, SLOW)
+FOLDER = tempfile.mkdtemp(prefix='weft-wire-format-')
+IMAGE = os.path.join(FOLDER, 'slow.img')
+CHANGES = {
+    'removed': ('DELETE', NS, None),
+    'protected': ('PATCH', NS, {'write_protect': 'permanent'}),
+    'read only': ('PATCH', NS, {'read_only': True}),
+    'hidden': ('PATCH', NS, {'hosts': []}),
+    'revoked': ('PATCH', SUBSYSTEM, {'rights': {'any': []}}),
+}
+
+
+def api(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def intact():
+    """For each piece, whether its first block has what was written."""
+    with open(IMAGE, 'rb') as file:
+        return [os.pread(file.fileno(), BLOCK, i * PIECE) == MINE for i in range(PIECES)]
+
+
+def begin(t, tgt, host, fault, nsid=SLOW):
+    """Makes the namespace, fills it, and returns a Format that has erased one piece."""
+    media = '%s@file:%s,size=%d,block=%d' % (fault, IMAGE, PIECES * PIECE, BLOCK)
+    t.eq(api(tgt).post(NAMESPACES, {'nsid': SLOW, 'media': media}).status, 201, 'a medium that erases slowly')
+    conn = host.queues[1]
+    for i in range(PIECES):
+        t.status(conn.put(SLOW, i * PIECE // BLOCK, MINE, BLOCK), n.OK, 'a block of piece %d' % i)
+    t.status(conn.do(FLUSH, SLOW), n.OK, 'is stable')
+    cmd = host.admin.submit(FORMAT, nsid, cdw10=ERASE)
+    host.admin.identify(1)
+    t.ok(target.poll(lambda: not intact()[0]), 'a Format has erased the first piece')
+    return cmd
+
+
+def end(tgt):
+    api(tgt).patch(SUBSYSTEM, {'rights': RIGHTS})
+    api(tgt).patch(NS, {'write_protect': 'none'})
+    api(tgt).delete(NS)
+    os.unlink(IMAGE)
+
+
+def ends(t, tgt, what, nsid, fault, left):
+    """`left`: which pieces are intact when the change is answered, and ever after."""
+    method, path, body = CHANGES[what]
+    with tgt.host() as host:
+        host.queue()
+        cmd = begin(t, tgt, host, fault, nsid)
+        try:
+            since = time.monotonic()
+            t.eq(api(tgt).call(method, path, body).status, 200, '%s while a Format erases' % what)
+            passed = time.monotonic() - since
+            t.ok(passed < BARRIER_END_S, what + ': the change waits for the piece alone', SPEC, why='%.1f s' % passed)
+            t.eq(intact(), left, what + ': the piece in flight has ended with the answer', SPEC)
+            status = host.admin.wait(cmd, PATIENCE_S).status
+            t.eq(status, INTERRUPTED, what + ': the Format ends', SPEC)
+            t.eq(intact(), left, what + ': nothing more was erased', SPEC)
+            t.status(host.queues[1].put(DATA, 0, MINE, BLOCK), n.OK, 'other namespaces are open', SPEC)
+        finally:
+            end(tgt)
+
+
+def others(t, tgt):
+    """Changes that forbid nothing."""
+    with tgt.host() as host:
+        host.queue()
+        cmd = begin(t, tgt, host, 'fault:delay:op=zero:ms=%d' % SLOW_MS)
+        try:
+            t.eq(api(tgt).post(NAMESPACES, {'nsid': OTHER, 'media': 'mem:1M'}).status, 201, 'a namespace is added')
+            t.eq(api(tgt).patch('%s/%d' % (NAMESPACES, OTHER), {'hosts': []}).status, 200, 'and hidden')
+            t.eq(api(tgt).delete('%s/%d' % (NAMESPACES, OTHER)).status, 200, 'and removed')
+            t.status(host.admin.wait(cmd, PATIENCE_S), n.OK, 'the Format of another one goes on', SPEC)
+            t.eq(intact(), [False] * PIECES, 'and erases all', SPEC)
+        finally:
+            end(tgt)
+
+
+def test(t, tgt):
+    hangs, stuck = ('fault:%s:op=zero:after=1:ms=%d' % rule for rule in (('delay', HANGS_MS), ('stuck', STUCK_MS)))
+    for what in CHANGES:
+        with t.guard(what):
+            ends(t, tgt, what, SLOW, hangs, [False, True, True, True])
+            ends(t, tgt, what, SLOW, stuck, [False, False, True, True])
+    with t.guard('all'):
+        ends(t, tgt, 'hidden', ALL, hangs, [False, True, True, True])
+    with t.guard('others'):
+        others(t, tgt)
+
+
+try:
+    target.run(Tap(), test, rights=RIGHTS, namespaces=[target.namespace(DATA, 'mem:1M,block=512')])
+finally:
+    for name in os.listdir(FOLDER):
+        os.unlink(os.path.join(FOLDER, name))
+    os.rmdir(FOLDER)
