@@ -14,7 +14,7 @@
 #include "config/config_parse.h"
 #include "daemon/medium_open.h"
 #include "daemon/served_files.h"
-#include "media/range_guard.h"
+#include "reactor/range_guard.h"
 
 #include <errno.h>
 #include <search.h>

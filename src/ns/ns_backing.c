@@ -7,8 +7,8 @@
  */
 #include "ns/ns_backing.h"
 
-#include "media/range_guard.h"
 #include "ns/ns_live.h"
+#include "reactor/range_guard.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ int ns_backing_create(struct media *taken_media, unsigned reactor_count,
 int ns_backing_create_for(struct media *taken_media, struct ns_live *live,
 			  struct ns_backing **ret_backing);
 /* As ns_backing_create_for, for a medium over the store of the former backing's medium: commands on
- * both media exclude each other (media/range_guard.h). */
+ * both media exclude each other (reactor/range_guard.h). */
 int ns_backing_create_beside(const struct ns_backing *former, struct media *taken_media,
 			     struct ns_live *live, struct ns_backing **ret_backing);
 struct ns_backing *ns_backing_get(struct ns_backing *backing);

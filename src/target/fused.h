@@ -5,7 +5,7 @@
  * 3.4.2; NVM Command Set 1.1, section 2.1.4.
  *
  * The first command waits, with its data, for the second, which must be the next command of the
- * queue. The range is then held exclusively (media/range_guard.h, or the guard of memory media)
+ * queue. The range is then held exclusively (reactor/range_guard.h, or the guard of memory media)
  * while it is read, compared and written. Whatever ends one of the two commands early ends its
  * partner too. A second command never waits for a buffer, because its first command keeps one:
  * without a free buffer the second one is refused as Command Interrupted, which hosts retry.

@@ -5,7 +5,7 @@
  * Commands reach their medium through io_submit, which makes them atomic, or take their hold
  * themselves and submit with IO_IS_HELD. Memory media guard themselves, block by block
  * (media/mem.c, tcp/). For all other media, the command's whole range is held
- * (media/range_guard.h) while the medium works: shared with other readers, or exclusively to
+ * (reactor/range_guard.h) while the medium works: shared with other readers, or exclusively to
  * change the blocks.
  *
  * A deallocation of more than IO_HELD_DISCARD_MAX_BYTES holds the gate of its store instead,

@@ -10,9 +10,9 @@
 #include "base/block_guard.h"
 #include "base/cache_line.h"
 #include "base/prng.h"
-#include "media/range_guard.h"
 #include "ns/ns_live.h"
 #include "reactor/buf_pool.h"
+#include "reactor/range_guard.h"
 #include "target/control_work.h"
 #include "target/ctrl.h"
 #include "target/local_share.h"
@@ -93,7 +93,7 @@ struct target {
 	struct keeper keeper;
 	/* Keeps commands of different reactors apart, by address, for memory media. NULL with one
 	 * reactor, which has no rival. Other media have a guard of their store
-	 * (media/range_guard.h). */
+	 * (reactor/range_guard.h). */
 	struct block_guard *guard;
 	void (*manage)(void *arg, struct manage_request *request);
 	void *manage_arg;

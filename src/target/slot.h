@@ -13,8 +13,8 @@
 
 #include "base/list.h"
 #include "media/media.h"
-#include "media/range_guard.h"
 #include "reactor/buf_pool.h"
+#include "reactor/range_guard.h"
 #include "target/owed.h"
 #include "target/rota.h"
 #include "target/target.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/block_guard.c and media/range_guard.c: words, ranges of memory, queues of holds, and both
+ * base/block_guard.c and reactor/range_guard.c: words, ranges of memory, queues of holds, and both
  * under two threads. The users of shared memory check it themselves: a page of two stamps, or a
  * granule with a writer and any other user, fails the test. Meson runs it under the thread
  * sanitizer too.
  */
 #include "base/block_guard.h"
 #include "base/prng.h"
-#include "media/range_guard.h"
+#include "reactor/range_guard.h"
 
 #include "tap.h"
 

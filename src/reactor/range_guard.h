@@ -17,8 +17,8 @@
  * The gate of a guard is a word beside the granules. A hold that takes a gate and a hold of a range
  * do not deadlock when each command takes the gate first.
  */
-#ifndef WEFT_MEDIA_RANGE_GUARD_H
-#define WEFT_MEDIA_RANGE_GUARD_H
+#ifndef WEFT_REACTOR_RANGE_GUARD_H
+#define WEFT_REACTOR_RANGE_GUARD_H
 
 #include "base/list.h"
 #include "reactor/reactor.h"

@@ -7,7 +7,7 @@
  * hands the word over and posts to the new holder's reactor, which continues with the next granule.
  * Without waiters no lock is taken.
  */
-#include "media/range_guard.h"
+#include "reactor/range_guard.h"
 
 #include "base/block_guard.h"
 #include "base/cache_line.h"
