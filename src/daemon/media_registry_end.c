@@ -344,6 +344,8 @@ void media_registry_commit(struct media_registry *registry)
 		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_withheld)
 			served_keep(registry, entry);
 		entry->is_given_up = false;
+		/* Not kept: the namespace stays withheld until a change is. */
+		entry->has_passed &= !registry->is_kept;
 		if (!entry->entry.is_used)
 			registry_release_backing(registry, entry);
 	}
@@ -431,6 +433,7 @@ void media_registry_rollback(struct media_registry *registry)
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 		bool is_undone = true;
 
+		entry->has_passed &= !entry->next;
 		registry_drop_gate(entry);
 		if (entry->next) {
 			is_undone = backing_undo(entry, entry->next);
