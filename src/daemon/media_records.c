@@ -353,8 +353,9 @@ int media_record_take_back(const struct keeper *keeper, const char *path,
 
 	if (res < 0)
 		log_warn("control",
-			 "%s: cannot save that the recreation was undone (%s): after a restart run "
-			 "`weft ctl namespace recreate`, also if the file has data",
+			 "%s: cannot save that the recreation was undone (%s): the next change "
+			 "tries again; after a restart before that, run `weft ctl namespace "
+			 "recreate`, also if the file has data",
 			 path, strerror(-res));
 	return res;
 }
