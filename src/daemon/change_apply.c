@@ -7,6 +7,8 @@
  * A change is applied first and kept then, because a document in the store must be possible, and
  * only applying shows that (media that open, addresses that are free). Success is reported after
  * the change was kept. So a kill in between leaves the former state, whose end was never reported.
+ * A store that passes from one namespace to another is inaccessible until the change is kept, and
+ * is given to hosts by a second apply.
  *
  * The discovery port and the self-check's subsystem are not part of the desired state. They are
  * added only to what is applied.
@@ -75,6 +77,20 @@ static int snapshot_build(struct changes *changes, const struct config *desired,
 	}
 	free(shadow.ports);
 	return res;
+}
+
+/* Builds the snapshot of the run's configuration, with the private subsystem that shall exist. */
+static int run_snapshot(struct change_run *run, struct snapshot **ret_snapshot,
+			struct config_errors *errors)
+{
+	struct changes *changes = run->changes;
+	const struct config *desired = run->next ? run->next : changes->config;
+	const struct daemon_private *private = run->kind == RUN_PRIVATE
+						       ? (run->has_private ? &run->private : NULL)
+					       : changes->has_private ? &changes->private
+								      : NULL;
+
+	return snapshot_build(changes, desired, private, ret_snapshot, errors);
 }
 
 /* ---- keeping ----------------------------------------------------------------------------------
@@ -216,20 +232,62 @@ static int run_keep(struct change_run *run)
 /* ---- applying ---------------------------------------------------------------------------------
  */
 
+/* Hosts have what the change withheld. */
+static void run_released(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+
+	if (res < 0)
+		log_error("control",
+			  "a change by %s is saved, but the namespaces whose files were those of "
+			  "other namespaces stay inaccessible (%s); any other change serves them",
+			  run->origin, error && error[0] != 0 ? error : strerror(-res));
+	else if (run->changes->options.applied)
+		run->changes->options.applied(run->changes->options.arg);
+	run_accept(run);
+}
+
+/* The change is kept: gives hosts the stores that have passed to other namespaces. */
+static void run_release(struct change_run *run)
+{
+	struct changes *changes = run->changes;
+	struct config_errors errors = {.count = 0};
+	struct snapshot *snapshot;
+	int res;
+
+	res = run_snapshot(run, &snapshot, &errors);
+	if (res < 0) {
+		run_released(run, res, errors.texts[0]);
+		return;
+	}
+	changes->discovery_generation++;
+	run_tell_applying(changes, snapshot);
+	target_apply(changes->options.target, snapshot, run_released, run);
+}
+
 /* The leaving namespaces were flushed, or their hosts will learn of the loss. */
 static void run_flushed(void *arg)
 {
 	struct change_run *run = arg;
+	struct media_registry *registry = run->changes->options.registry;
 
 	if (run->after) {
-		media_registry_note_leaving(run->changes->options.registry);
+		media_registry_note_leaving(registry);
 		run->result.res = run_keep(run);
 		if (run->result.res < 0) {
 			run_take_back(run);
 			return;
 		}
 	}
-	run_accept(run);
+	/* The document of a start without a change is in the store. */
+	if (run->after || run->kind == RUN_START)
+		media_registry_note_kept(registry);
+	/* A host's command that waits for the drain passes no store on, and its drain must not end
+	 * during a second apply (drain_drained). */
+	if (media_registry_has_passed_any(registry) && !run->change.drained)
+		run_release(run);
+	else
+		run_accept(run);
 }
 
 static void drain_drained(void *arg, int res);
@@ -371,13 +429,8 @@ static void run_apply(struct change_run *run, struct snapshot *snapshot)
 static void run_build(struct change_run *run)
 {
 	struct changes *changes = run->changes;
-	const struct config *desired = run->next ? run->next : changes->config;
-	const struct daemon_private *private = run->kind == RUN_PRIVATE
-						       ? (run->has_private ? &run->private : NULL)
-					       : changes->has_private ? &changes->private
-								      : NULL;
 	struct snapshot *snapshot;
-	int res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
+	int res = run_snapshot(run, &snapshot, &run->result.errors);
 
 	if (res == -EINPROGRESS)
 		media_registry_wait(changes->options.registry, changes->options.control, run_opened,

@@ -245,6 +245,14 @@ const struct media_record *media_records_find(const struct media_records *record
 	return node ? &(*node)->record : NULL;
 }
 
+const struct uuid *media_records_owner(const struct media_records *records, const char *path)
+{
+	const struct expected wanted = {.path = (char *)path};
+	struct expected **node = tfind(&wanted, &records->by_path, path_order);
+
+	return node && !uuid_is_nil(&(*node)->uuid) ? &(*node)->uuid : NULL;
+}
+
 const struct media_record *media_records_find_pathless(const struct media_records *records,
 						       const char *nqn, unsigned nsid,
 						       const char *spec)
@@ -345,8 +353,9 @@ int media_record_take_back(const struct keeper *keeper, const char *path,
 
 	if (res < 0)
 		log_warn("control",
-			 "%s: cannot save that the recreation was undone (%s): after a restart run "
-			 "`weft ctl namespace recreate`, also if the file has data",
+			 "%s: cannot save that the recreation was undone (%s): the next change "
+			 "tries again; after a restart before that, run `weft ctl namespace "
+			 "recreate`, also if the file has data",
 			 path, strerror(-res));
 	return res;
 }

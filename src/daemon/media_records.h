@@ -26,6 +26,8 @@ int media_records_expect(struct media_records *records, const struct keeper *kee
 /* NULL: no file is expected at this path. */
 const struct media_record *media_records_find(const struct media_records *records,
 					      const char *path);
+/* The UUID of the namespace that is expected with a file at this path. NULL: none, or unknown. */
+const struct uuid *media_records_owner(const struct media_records *records, const char *path);
 /* NULL: the document does not have this namespace with this spec, or its store is a file. */
 const struct media_record *media_records_find_pathless(const struct media_records *records,
 						       const char *nqn, unsigned nsid,

@@ -188,6 +188,7 @@ bool media_registry_begin(struct media_registry *registry)
 		return false;
 	registry->has_begun = true;
 	registry->openings.has_waited = false;
+	registry->is_kept = false;
 	entries_begin(&registry->backings, is_again);
 	entries_begin(&registry->lives, is_again);
 	entries_begin(&registry->subsystems, is_again);

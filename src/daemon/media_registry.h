@@ -97,13 +97,24 @@ struct media_wish {
 	bool must_not_wait; /* for struct media_terms: media_registry_has_started */
 };
 
-/* The backing of this namespace, opened if missing, and opened again if not as wished. The caller
- * gets a reference. 0, -EINPROGRESS, or another -errno with ret_error filled. */
+/*
+ * The backing of this namespace, opened if missing, and opened again if not as wished. The caller
+ * gets a reference. *ret_has_passed: the store was another namespace's, and the document with this
+ * change is not kept yet. A host that wrote to the store would write to the data of the former
+ * namespace, which has the store again when the change is undone or the process is killed. So no
+ * host may use the namespace before media_registry_note_kept. 0, -EINPROGRESS, or another -errno
+ * with ret_error filled.
+ */
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
-		       struct ns_backing **ret_backing, struct media_error *ret_error);
+		       struct ns_backing **ret_backing, bool *ret_has_passed,
+		       struct media_error *ret_error);
 /* After the namespace's get: no host may use the namespace yet, so the record of what was served
  * last stays as it is. */
 void media_registry_hold(struct media_registry *registry, const struct media_wish *wish);
+/* Whether any store of the transaction has passed to another namespace. */
+bool media_registry_has_passed_any(const struct media_registry *registry);
+/* The document is kept: from the next build on, hosts may use stores that have passed. */
+void media_registry_note_kept(struct media_registry *registry);
 /* Makes files that were created or grown since begin stable, and keeps large deallocations away
  * from media that pass to another namespace, until the transaction ends. -EBUSY: such a
  * deallocation is in progress. Call after the last get, before a snapshot with these backings is

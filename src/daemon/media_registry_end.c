@@ -310,6 +310,22 @@ static void change_forget(struct media_registry *registry)
 	registry->is_recreated = false;
 }
 
+/* After backing_undo of a recreated file. */
+static void entry_take_back(struct media_registry *registry, struct backing_entry *entry,
+			    bool is_undone)
+{
+	struct media *lost = ns_backing_media(entry->backing);
+	const char *path = registry_key_path(entry->key);
+	struct media_record record;
+
+	entry->is_given_up = false;
+	if (!is_undone)
+		media_lost_give_up(lost, path);
+	else if (media_get_record(lost, &record) && !record.is_given_up)
+		entry->kept.is_given_up =
+			media_record_take_back(&registry->keeper, path, &record) < 0;
+}
+
 void media_registry_commit(struct media_registry *registry)
 {
 	if (!registry->has_begun)
@@ -330,6 +346,9 @@ void media_registry_commit(struct media_registry *registry)
 		entry_note_served(registry, entry);
 		if (is_changed && registry_key_path(entry->key))
 			backing_note_owner(registry, entry);
+		/* The record of a recreate that was undone could not be restored then. */
+		if (entry->kept.is_given_up && media_is_lost(ns_backing_media(entry->backing)))
+			entry_take_back(registry, entry, true);
 		/* The record of an empty file names its owner until the document does, and no
 		 * longer: with a later UUID the file would look like an unfinished recreate. A file
 		 * that other members refuse is not the one that was served last. */
@@ -344,6 +363,8 @@ void media_registry_commit(struct media_registry *registry)
 		if (registry_key_path(entry->key) && entry->entry.is_used && !entry->is_withheld)
 			served_keep(registry, entry);
 		entry->is_given_up = false;
+		/* Not kept: the namespace stays withheld until a change is. */
+		entry->has_passed &= !registry->is_kept;
 		if (!entry->entry.is_used)
 			registry_release_backing(registry, entry);
 	}
@@ -406,22 +427,6 @@ static bool backing_undo(const struct backing_entry *entry, struct ns_backing *b
 	return false;
 }
 
-/* After backing_undo of a recreated file. */
-static void entry_take_back(struct media_registry *registry, struct backing_entry *entry,
-			    bool is_undone)
-{
-	struct media *lost = ns_backing_media(entry->backing);
-	const char *path = registry_key_path(entry->key);
-	struct media_record record;
-
-	entry->is_given_up = false;
-	if (!is_undone)
-		media_lost_give_up(lost, path);
-	else if (media_get_record(lost, &record) && !record.is_given_up)
-		entry->kept.is_given_up =
-			media_record_take_back(&registry->keeper, path, &record) < 0;
-}
-
 void media_registry_rollback(struct media_registry *registry)
 {
 	if (!registry->has_begun)
@@ -431,6 +436,7 @@ void media_registry_rollback(struct media_registry *registry)
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 		bool is_undone = true;
 
+		entry->has_passed &= !entry->next;
 		registry_drop_gate(entry);
 		if (entry->next) {
 			is_undone = backing_undo(entry, entry->next);

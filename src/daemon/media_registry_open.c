@@ -424,8 +424,41 @@ void media_registry_listen(struct media_registry *registry, struct reactor *cont
 	registry->listener = (struct media_listener){.reactor = control, .told = on_told};
 }
 
+/* Whether a namespace of another UUID had the file of a new entry: in the document of this start,
+ * or before it was removed. */
+static bool file_has_owner(const struct media_registry *registry, const struct backing_entry *entry)
+{
+	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
+	const struct media *media = ns_backing_media(entry->backing);
+	const char *path = registry_key_path(entry->key);
+	const struct uuid *owner = path && !registry->has_started
+					   ? media_records_owner(registry->records, path)
+					   : NULL;
+	struct media_record record;
+
+	if (owner)
+		return !uuid_equal(owner, uuid);
+	return path && !media_is_lost(media) && media_get_record(media, &record) &&
+	       removed_has_file(registry->removed, path, &record, uuid);
+}
+
+/* Whether the store of the backing, one of the entry's, was another namespace's. */
+static bool backing_has_passed(const struct media_registry *registry, struct backing_entry *entry,
+			       const struct ns_backing *backing)
+{
+	/* The change is being undone: this is the former namespace. */
+	if (entry->next && backing != entry->next)
+		return false;
+	if (entry->next)
+		entry->has_passed = ns_backing_live(entry->next) != ns_backing_live(entry->backing);
+	else if (entry->entry.is_new)
+		entry->has_passed = file_has_owner(registry, entry);
+	return entry->has_passed;
+}
+
 int media_registry_get(struct media_registry *registry, const struct media_wish *wish,
-		       struct ns_backing **ret_backing, struct media_error *ret_error)
+		       struct ns_backing **ret_backing, bool *ret_has_passed,
+		       struct media_error *ret_error)
 {
 	struct backing_entry wanted = {.key = backing_key(wish)};
 	struct backing_entry **node, *found;
@@ -454,6 +487,7 @@ int media_registry_get(struct media_registry *registry, const struct media_wish 
 		return res;
 	found->is_withheld &= found->entry.is_used;
 	found->entry.is_used = true;
+	*ret_has_passed = backing_has_passed(registry, found, *ret_backing) && !registry->is_kept;
 	backing_measure(*ret_backing);
 	ns_backing_get(*ret_backing);
 	return 0;
@@ -510,6 +544,20 @@ static int gates_take(struct media_registry *registry, struct media_error *ret_e
 					      ret_error);
 	}
 	return res;
+}
+
+bool media_registry_has_passed_any(const struct media_registry *registry)
+{
+	list_for_each(node, &registry->backings) {
+		if (list_entry(node, struct backing_entry, entry.node)->has_passed)
+			return true;
+	}
+	return false;
+}
+
+void media_registry_note_kept(struct media_registry *registry)
+{
+	registry->is_kept = true;
 }
 
 int media_registry_sync(struct media_registry *registry, struct media_error *ret_error)

@@ -38,6 +38,8 @@ struct backing_entry {
 	bool has_gate;
 	/* In this transaction: no host may use the namespace. */
 	bool is_withheld;
+	/* The store was another namespace's, and the document does not have the change yet. */
+	bool has_passed;
 	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
 	 * none. */
 	struct media_record served;
@@ -89,6 +91,7 @@ struct media_registry {
 	bool has_begun;
 	bool has_started;
 	bool is_unkept; /* the document of this transaction could not be kept */
+	bool is_kept;   /* the document of this transaction is kept */
 	struct keeper keeper;
 	struct peers *peers; /* NULL: not a member of a cluster */
 };

@@ -452,6 +452,13 @@ const struct removed_ns *removed_find_kept_in(const struct removed_list *list, c
 	return entry_find_in(&list->kept, path, record, owner);
 }
 
+bool removed_has_file(const struct removed_list *list, const char *path,
+		      const struct media_record *record, const struct uuid *owner)
+{
+	return entry_find_in(&list->kept, path, record, owner) ||
+	       entry_find_in(&list->plain, path, record, owner);
+}
+
 void removed_drop_file(struct removed_list *list, const char *path,
 		       const struct media_record *record, const struct uuid *owner,
 		       const struct keeper *keeper)

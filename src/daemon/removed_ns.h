@@ -62,6 +62,9 @@ int removed_check(const struct removed_list *list, const struct uuid *uuid, cons
 
 /* The number of entries with kept state. */
 unsigned removed_kept_count(const struct removed_list *list);
+/* Whether a namespace other than `owner` was in this file. */
+bool removed_has_file(const struct removed_list *list, const char *path,
+		      const struct media_record *record, const struct uuid *owner);
 /* The first entry with kept state that was in this file and is not `owner`; NULL: none. */
 const struct removed_ns *removed_find_kept_in(const struct removed_list *list, const char *path,
 					      const struct media_record *record,

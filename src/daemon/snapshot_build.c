@@ -69,12 +69,13 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		.must_not_wait = media_registry_has_started(builder->registry),
 	};
 	struct ns_backing *backing;
+	bool has_passed;
 	int res = mask_builder_get(&builder->masks, wanted, &ns->mask);
 
 	if (res == 0)
 		res = label_copy(builder->snapshot, wanted->label, &ns->label);
 	if (res == 0)
-		res = media_registry_get(builder->registry, &wish, &backing, error);
+		res = media_registry_get(builder->registry, &wish, &backing, &has_passed, error);
 	if (res < 0)
 		return res;
 	config_object_serve(&config_ns_object, wanted, ns);
@@ -86,6 +87,7 @@ static int ns_build(struct builder *builder, const struct config_subsystem *from
 		ns->is_withheld = !peers_may_serve(media_registry_peers(builder->registry), ns);
 	if (ns->is_withheld)
 		media_registry_hold(builder->registry, &wish);
+	ns->is_withheld |= has_passed;
 	if (media_is_lost(ns->media) || ns->is_withheld) {
 		ns->ana_group = TARGET_ANA_GROUP_LOST;
 		builder->has_lost = true;
@@ -309,7 +311,7 @@ int snapshot_from_config(const struct config *config, struct media_registry *reg
 		builder.snapshot->discovery_generation = discovery_generation;
 		res = snapshot_fill(&builder, config);
 	}
-	if (res == 0 && config->cluster && !media_registry_has_started(registry))
+	if (res == 0 && is_transaction && config->cluster && !media_registry_has_started(registry))
 		media_registry_settle(registry, builder.member);
 	if (res == 0) {
 		res = media_registry_sync(registry, &error);

@@ -251,6 +251,100 @@ def ns_path(nsid=None):
     return path if nsid is None else '%s/%d' % (path, nsid)
 
 
+def hand_over(world):
+    """
+    Returns a document that gives the file of namespace 1 to another UUID. A namespace leaves with it, and its flush
+    takes long: the change is in force for that time before it is saved.
+    """
+    document = world.document()
+    spaces = document['subsystems'][0]['namespaces']
+    spaces[0]['uuid'] = str(uuid.uuid4())
+    spaces[0].pop('nguid')
+    del spaces[1]
+    return document
+
+
+def undone_hand_over(t):
+    """
+    A file passes to a namespace with another UUID, and the change cannot be saved, or the target is killed before it
+    is. Hosts of the next namespace must not have changed the data of the former one.
+    """
+    world = World()
+    path = {name: os.path.join(world.folder, name) for name in ('one', 'two')}
+    spec = 'file:%s,size=8M,block=4096'
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', spec % path['one'],
+                  '--ns', 'fault:delay:op=flush:ms=4000@' + spec % path['two']]
+    former, late = b'A' * 4096, b'B' * 4096
+
+    def next_uses(document):
+        """Returns whether the next namespace is there, and the statuses of its write and flush."""
+        wanted = uuid.UUID(document['subsystems'][0]['namespaces'][0]['uuid']).bytes
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            is_there = poll(lambda: bytes(host.admin.identify(3, 1).data)[4:20] == wanted, 30)
+            return is_there, [queue.put(1, 0, late, 4096).status, queue.do(nvmetcp.FLUSH, 1).status]
+
+    def reads(want, what):
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            t.eq(bytes(host.queue().read(1, 0, 1, 4096).data), want, what)
+
+    def begin_change(document, answers):
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            host.queue().put(2, 0, bytes(4096), 4096)
+
+        def put():
+            try:
+                answers.append(world.call('PUT', '/v1/config', document))
+            except store_world.Gone:
+                answers.append((0, 'gone'))
+        change = threading.Thread(target=put)
+        change.start()
+        return change
+
+    try:
+        world.start()
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            queue = host.queue()
+            done = [queue.put(1, 0, former, 4096).status, queue.do(nvmetcp.FLUSH, 1).status]
+            t.eq(done, [nvmetcp.OK] * 2, 'a host writes to the former namespace')
+        before = world.document()
+        for what in ('a full disk', 'a kill', 'a removed namespace'):
+            document, answers = hand_over(world), []
+            if what == 'a removed namespace':
+                world.change('DELETE', ns_path(1))
+            if what != 'a kill':
+                open(world.full_path, 'w').close()
+            change = begin_change(document, answers)
+            is_there, statuses = next_uses(document)
+            t.ok(is_there and not answers, what + ': hosts see the next namespace before it is saved', why=answers)
+            t.ok(statuses[0] != nvmetcp.OK, what + ': hosts cannot write to it yet', why=statuses)
+            if what == 'a kill':
+                world.kill()
+            change.join()
+            t.ok(answers[0][0] // 100 != 2, what + ': the change is not made', why=answers)
+            if what == 'a kill':
+                t.ok(world.start(), 'it starts again', why=world.log())
+            else:
+                os.unlink(world.full_path)
+            if what == 'a removed namespace':
+                world.change('POST', ns_path(), before['subsystems'][0]['namespaces'][0])
+            t.eq(world.document()['subsystems'][0]['namespaces'][0]['uuid'],
+                 before['subsystems'][0]['namespaces'][0]['uuid'], what + ': the former namespace is back')
+            reads(former, what + ': with its data')
+        document, answers = hand_over(world), []
+        begin_change(document, answers).join()
+        t.ok(answers[0][0] // 100 == 2, 'the same change succeeds once there is room', why=answers)
+        reads(former, 'the next namespace has the file')
+        t.eq(next_uses(document), (True, [nvmetcp.OK] * 2), 'and hosts write to it at once')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+        t.ok(world.start(), 'it starts again', why=world.log())
+        reads(late, 'with the data of the next namespace')
+        t.eq(world.stop(), 0, 'it ends again')
+        t.eq(world.alarms(), [], 'no failed check')
+    finally:
+        world.remove()
+
+
 def undone_leaves_no_file(t):
     """A host may create namespaces in a pool. Those that cannot be saved must not fill the pool's disk with files."""
     world = World()
@@ -302,7 +396,7 @@ def undone_recreate(t):
         world.start()
         with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
             t.eq(host.queue().put(1, 0, b'A' * 4096, 4096).status, nvmetcp.OK, 'a host writes')
-        uuid = world.document()['subsystems'][0]['namespaces'][0]['uuid']
+        former = world.document()['subsystems'][0]['namespaces'][0]['uuid']
         world.stop()
         os.rename(path, path + '.away')
         world.start()
@@ -318,7 +412,7 @@ def undone_recreate(t):
                 t.ok(False, 'a recreate that is refused leaves no file', why='%d writes: %s' % (writes, answer))
                 break
             ns = world.call('GET', ns_path(1))[1]
-            if ns['uuid'] != uuid or not ns['live'].get('lost'):
+            if ns['uuid'] != former or not ns['live'].get('lost'):
                 t.ok(False, 'a recreate that is refused leaves the namespace lost', why=str(ns))
                 break
         else:
@@ -369,8 +463,8 @@ def undone_removal_of_lost(t):
 
 def undone_discards_nothing(t):
     """
-    As undone_keeps_data, for a file that passes to another namespace. A large deallocation of that namespace waits until
-    the change is saved or undone, and does not reach the former namespace's data.
+    As undone_hand_over, for a large deallocation: it is refused until the change is saved, and does not reach the former
+    namespace's data.
     """
     world = World()
     path = {name: os.path.join(world.folder, name) for name in ('one', 'two')}
@@ -394,13 +488,11 @@ def undone_discards_nothing(t):
             change.start()
             in_force = poll(lambda: str(uuid.UUID(bytes=bytes(host.admin.identify(3, 1).data)[4:20])) == other, 60)
             t.ok(in_force and not answers, 'a file passes to another namespace before the change is saved', why=answers)
-            poll(lambda: queue.read(1, 0, 1, 4096).status == nvmetcp.OK, 60)
-            discard = queue.submit(nvmetcp.DSM, nsid=1, cdw10=0, cdw11=4, data=ranges)
-            t.eq(bytes(queue.read(1, 7, 1, 4096).data), data, 'its deallocation waits')
-            t.ok(not discard.is_done and not answers, 'until the change is saved or undone', why=answers)
+            poll(lambda: queue.read(1, 0, 1, 4096).status == nvmetcp.ANA_INACCESSIBLE, 60)
+            t.status(queue.do(nvmetcp.DSM, 1, cdw11=4, data=ranges), nvmetcp.ANA_INACCESSIBLE, 'its deallocation is refused')
+            t.ok(not answers, 'until the change is saved', why=answers)
             change.join()
             t.ok(answers[0][0] >= 400, 'the change is refused, because it cannot be saved', why=answers)
-            t.status(queue.wait(discard, 60), nvmetcp.INVALID_NS, 'the deallocation ends without an effect')
         with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
             queue = host.queue()
             t.eq(str(uuid.UUID(bytes=bytes(host.admin.identify(3, 1).data)[4:20])), former, 'the former namespace is back')
@@ -504,9 +596,9 @@ def read_only(t):
 
 def main():
     t = Tap()
-    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_leaves_no_file,
-                 undone_growth_is_corrected, undone_recreate, undone_removal_of_lost, undone_discards_nothing, full_for_real, locked,
-                 damaged, read_only):
+    for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_hand_over,
+                 undone_discards_nothing, undone_leaves_no_file, undone_growth_is_corrected, undone_recreate,
+                 undone_removal_of_lost, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

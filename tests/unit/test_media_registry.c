@@ -38,6 +38,7 @@ static char folder[64];
 static unsigned forgotten;
 static char protected_key[64]; /* namespace last kept as permanently protected */
 static char *image_text;       /* record of the file last kept */
+static bool has_full_disk;
 
 static int keep(void *arg, const char *kind, const char *key, const void *value, size_t bytes)
 {
@@ -45,6 +46,8 @@ static int keep(void *arg, const char *kind, const char *key, const void *value,
 	if (strcmp(kind, NS_LIVE_KEPT_PROTECTION) == 0)
 		snprintf(protected_key, sizeof(protected_key), "%s", value ? key : "");
 	if (strcmp(kind, "image") == 0) {
+		if (has_full_disk)
+			return -ENOSPC;
 		free(image_text);
 		image_text = value ? strndup(value, bytes) : NULL;
 	}
@@ -249,6 +252,24 @@ static void a_change_in_force_can_be_taken_back(void)
 	end();
 }
 
+/* The stored document has namespace U1 with file "a". */
+static void expect_former(void)
+{
+	json_t *document;
+	char *text;
+
+	EXPECT(asprintf(&text,
+			"{'version':1,'subsystems':[{'nqn':'" NQN "','namespaces':["
+			"{'nsid':1," U1 ",'media':'file:%s/a,size=1M'}]}]}",
+			folder) > 0);
+	for (char *c = text; *c != 0; c++)
+		*c = *c == '\'' ? '"' : *c;
+	document = json_loads(text, 0, NULL);
+	EXPECT_EQ(0, media_registry_expect(registry, document));
+	json_decref(document);
+	free(text);
+}
+
 /* pair: U1 or U2. */
 static void retry(const char *pair, bool is_recreated)
 {
@@ -263,21 +284,11 @@ static void retry(const char *pair, bool is_recreated)
 /* The file of a lost namespace is recreated with another UUID, and the document is not kept. */
 static void recreate_and_take_back(bool is_written)
 {
-	static const char document[] = "{'version':1,'subsystems':[{'nqn':'" NQN "','namespaces':["
-				       "{'nsid':1," U1 ",'media':'file:%s/a,size=1M'}]}]}";
 	static uint8_t block[4096] __attribute__((aligned(4096))) = {7};
 	struct snapshot *lost, *again, *back;
 	struct media_record record;
-	char *text;
-	json_t *kept;
 
-	EXPECT(asprintf(&text, document, folder) > 0);
-	for (char *c = text; *c != 0; c++)
-		*c = *c == '\'' ? '"' : *c;
-	kept = json_loads(text, 0, NULL);
-	EXPECT_EQ(0, media_registry_expect(registry, kept));
-	json_decref(kept);
-	free(text);
+	expect_former();
 	image_text = strdup("size=1048576 block=4096 device=0 inode=1 born=1");
 	lost = build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder);
 	media_registry_commit(registry);
@@ -293,7 +304,13 @@ static void recreate_and_take_back(bool is_written)
 	EXPECT(media_is_lost(ns_at(back, 0)->media));
 	snapshot_destroy(lost);
 	snapshot_destroy(again);
+	has_full_disk = !is_written;
 	media_registry_rollback(registry);
+	/* The next change writes what could not be written. */
+	EXPECT(strstr(image_text, "for=") != NULL);
+	has_full_disk = false;
+	snapshot_destroy(build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder));
+	media_registry_commit(registry);
 	EXPECT_EQ(is_written ? 1 << 20 : UINT64_MAX, file_bytes("a"));
 	EXPECT_EQ(is_written, strstr(image_text, "for=") != NULL);
 	EXPECT(media_get_record(ns_at(back, 0)->media, &record));
@@ -315,6 +332,84 @@ static void an_undone_recreate_is_not_the_former_namespace(void)
 		end();
 	}
 	harness_stop();
+}
+
+static bool is_withheld(struct snapshot *taken_snapshot)
+{
+	bool is_withheld = false;
+
+	EXPECT(taken_snapshot != NULL);
+	if (taken_snapshot) {
+		is_withheld = ns_at(taken_snapshot, 0)->is_withheld;
+		EXPECT_EQ(is_withheld,
+			  ns_at(taken_snapshot, 0)->ana_group == TARGET_ANA_GROUP_LOST);
+		snapshot_destroy(taken_snapshot);
+	}
+	return is_withheld;
+}
+
+/* No host may write to the data of the former namespace while the change can be undone. */
+static void a_store_that_passes_is_withheld_until_the_change_is_kept(void)
+{
+	static const char former[] = "'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]";
+	static const char next[] = "'namespaces':[{'media':'file:%s/a,size=1M'," U2 "}]";
+
+	begin();
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	EXPECT(!is_withheld(build(former, folder)));
+	media_registry_commit(registry);
+	EXPECT(is_withheld(build(next, folder)));
+	EXPECT(media_registry_has_passed_any(registry));
+	EXPECT(!is_withheld(build(former, folder))); /* undone */
+	media_registry_rollback(registry);
+	EXPECT(!is_withheld(build(former, folder)));
+	EXPECT(!media_registry_has_passed_any(registry));
+	media_registry_commit(registry);
+
+	EXPECT(is_withheld(build(next, folder)));
+	media_registry_note_kept(registry);
+	EXPECT(!is_withheld(build(next, folder)));
+	media_registry_commit(registry);
+	EXPECT(!is_withheld(build(next, folder)));
+	EXPECT(!media_registry_has_passed_any(registry));
+	media_registry_commit(registry);
+	/* Neither kept nor undone: the next change that is kept releases the store. */
+	EXPECT(is_withheld(build(former, folder)));
+	media_registry_commit_unkept(registry);
+	EXPECT(is_withheld(build(former, folder)));
+	media_registry_rollback(registry);
+	EXPECT(is_withheld(build(former, folder)));
+	media_registry_note_kept(registry);
+	EXPECT(!is_withheld(build(former, folder)));
+	media_registry_commit(registry);
+	/* The file of a removed namespace. */
+	snapshot_destroy(build("'namespaces':[]"));
+	media_registry_note_leaving(registry);
+	media_registry_commit(registry);
+	EXPECT(is_withheld(build(next, folder)));
+	media_registry_rollback(registry);
+	EXPECT(!is_withheld(build(former, folder)));
+	media_registry_commit(registry);
+#pragma GCC diagnostic pop
+	end();
+}
+
+static void a_start_withholds_the_file_of_another_namespace(void)
+{
+	begin();
+	snapshot_destroy(build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder));
+	media_registry_commit(registry);
+	media_registry_destroy(registry);
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	expect_former();
+	EXPECT(is_withheld(build("'namespaces':[{'media':'file:%s/a,size=1M'," U2 "}]", folder)));
+	media_registry_destroy(registry);
+	EXPECT_EQ(0, media_registry_create(2, &registry));
+	expect_former();
+	EXPECT(!is_withheld(build("'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]", folder)));
+	media_registry_commit(registry);
+	end();
 }
 
 static void what_leaves_for_good_is_forgotten(void)
@@ -659,6 +754,8 @@ int main(void)
 	TAP_RUN(a_rollback_gives_everything_back);
 	TAP_RUN(a_change_in_force_can_be_taken_back);
 	TAP_RUN(an_undone_recreate_is_not_the_former_namespace);
+	TAP_RUN(a_store_that_passes_is_withheld_until_the_change_is_kept);
+	TAP_RUN(a_start_withholds_the_file_of_another_namespace);
 	TAP_RUN(what_leaves_for_good_is_forgotten);
 	TAP_RUN(another_uuid_is_another_live_state_over_the_same_medium);
 	TAP_RUN(what_cannot_change_is_told);

@@ -139,7 +139,7 @@ def rollbacks(t, tgt, api):
     taken(t, put(api, space(1, 'y', A), space(2, 'moved', C)), 'another namespace has the file')
     refused(t, tgt, api, back, ('cannot come back', C), 'a rollback to the file of another namespace')
     taken(t, put(api, space(1, 'y', A)), 'and had the file')
-    refused(t, tgt, api, back, ('cannot come back', 'has been used'), 'a rollback to that file')
+    refused(t, tgt, api, back, ('cannot come back', 'has since been used'), 'a rollback to that file')
 
 
 def starts(t, tgt):
