@@ -121,9 +121,8 @@ static void run_tell_applying(struct changes *changes, const struct snapshot *sn
 		changes->options.applying(changes->options.arg, snapshot);
 }
 
-static void run_taken_back(void *arg, int res, const char *error)
+static void run_taken_back_end(struct change_run *run, int res, const char *error)
 {
-	struct change_run *run = arg;
 	struct changes *changes = run->changes;
 
 	if (res == 0) {
@@ -147,6 +146,16 @@ static void run_taken_back(void *arg, int res, const char *error)
 	change_run_end(run);
 }
 
+static void run_taken_back(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+	struct changes *changes = run->changes;
+
+	changes->is_applying = false;
+	run_taken_back_end(run, res, error);
+	changes_refresh_go(changes);
+}
+
 /* The change is in force but could not be kept: applies the former configuration again. */
 static void run_take_back(struct change_run *run)
 {
@@ -155,6 +164,8 @@ static void run_take_back(struct change_run *run)
 	struct snapshot *snapshot;
 	int res = -ENOENT;
 
+	if (change_run_is_held(run, run_take_back))
+		return;
 	/* The registry's transaction stays open, because it has the former media beside the new
 	 * ones. A lost medium is requested as lost: a medium that a recheck opened closes with the
 	 * transaction, and a snapshot that held such a medium would keep the next recheck from
@@ -167,6 +178,7 @@ static void run_take_back(struct change_run *run)
 	if (res == 0) {
 		changes->discovery_generation++;
 		run_tell_applying(changes, snapshot);
+		changes->is_applying = true;
 		target_apply(changes->options.target, snapshot, run_taken_back, run);
 		return;
 	}
@@ -234,10 +246,8 @@ static void run_flushed(void *arg)
 
 static void drain_drained(void *arg, int res);
 
-static void run_applied(void *arg, int res, const char *error)
+static void run_applied_go_on(struct change_run *run, int res, const char *error)
 {
-	struct change_run *run = arg;
-
 	if (res < 0) {
 		media_registry_rollback(run->changes->options.registry);
 		if (run->drain) {
@@ -249,6 +259,7 @@ static void run_applied(void *arg, int res, const char *error)
 		change_run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
 		return;
 	}
+	run->is_in_force = true;
 	media_registry_note_in_force(run->changes->options.registry);
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
@@ -264,6 +275,16 @@ static void run_applied(void *arg, int res, const char *error)
 	else
 		leaving_flush(run->changes->options.registry, run->changes->options.control,
 			      run_flushed, run);
+}
+
+static void run_applied(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+	struct changes *changes = run->changes;
+
+	changes->is_applying = false;
+	run_applied_go_on(run, res, error);
+	changes_refresh_go(changes);
 }
 
 /* target_apply_and_drain has one argument for both callbacks. */
@@ -357,6 +378,7 @@ static void run_apply(struct change_run *run, struct snapshot *snapshot)
 	struct target_scope scope = {0};
 
 	changes->discovery_generation++;
+	changes->is_applying = true;
 	run_tell_applying(changes, snapshot);
 	if (run->change.drained && run->change.scope)
 		scope = run->change.scope(run->change.arg);
@@ -378,8 +400,11 @@ static void run_build(struct change_run *run)
 					       : changes->has_private ? &changes->private
 								      : NULL;
 	struct snapshot *snapshot;
-	int res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
+	int res;
 
+	if (change_run_is_held(run, run_build))
+		return;
+	res = snapshot_build(changes, desired, private, &snapshot, &run->result.errors);
 	if (res == -EINPROGRESS)
 		media_registry_wait(changes->options.registry, changes->options.control, run_opened,
 				    run);
