@@ -3,13 +3,15 @@
  * Moves an ANA group of a port to another state, in one or two steps. See ana_change.h.
  *
  * Control reactor only. Each step is a change of the desired state (daemon/daemon.h). The second
- * step leaves the document as it is, so its change is forced. A transition stays in the registry's
- * list from the first edit until its last callback was called.
+ * step leaves the document as it is, so its change is forced. The second step does not wait for
+ * another change under way, which may take longer than ANATT: daemon/change_refresh.c. A transition
+ * stays in the registry's list from the first edit until its last callback was called.
  */
 #include "daemon/ana_change.h"
 
 #include "base/log.h"
 #include "config/document.h"
+#include "daemon/change.h"
 #include "daemon/media_registry.h"
 #include "target/barrier.h"
 
@@ -17,17 +19,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(BARRIER_END_S < TARGET_ANA_TRANSITION_S, "some of ANATT is for the second step");
+_Static_assert(BARRIER_END_S < TARGET_ANA_TRANSITION_S, "the second step waits for nothing else");
 
 struct transition {
 	struct daemon *daemon;
 	struct ana_change change;
-	struct list node;      /* in the registry's list of ANA transitions */
-	enum ana_state before; /* the group's state in the document before the change */
-	bool is_under_way;     /* this transition keeps the group in `change` */
-	bool is_waiting;       /* the first step is done; waits for on_drained */
-	bool is_owed_drained;  /* on_drained is still to be called */
-	bool is_over;          /* done was called */
+	struct list node;               /* in the registry's list of ANA transitions */
+	enum ana_state before;          /* the group's state in the document before the change */
+	bool is_under_way;              /* this transition keeps the group in `change` */
+	bool is_waiting;                /* the first step is done; waits for on_drained */
+	bool is_owed_drained;           /* on_drained is still to be called */
+	bool is_over;                   /* done was called */
+	struct changes_refresh refresh; /* the second step, while another change is under way */
 	struct change_result result;
 };
 
@@ -140,6 +143,17 @@ static void second_done(void *arg, struct change_result *result)
 	daemon_change(transition->daemon, &back);
 }
 
+static void second_refreshed(void *arg, int res)
+{
+	struct transition *transition = arg;
+	struct change_result result = {.res = res,
+				       .generation = daemon_generation(transition->daemon)};
+
+	if (res < 0)
+		config_errors_add(&result.errors, "%s", strerror(-res));
+	second_done(transition, &result);
+}
+
 /* The commands that were running have ended, or the wait for them has timed out. */
 static void second_begin(struct transition *transition)
 {
@@ -159,7 +173,10 @@ static void second_begin(struct transition *transition)
 		return;
 	}
 	transition->is_under_way = false;
-	daemon_change(transition->daemon, &change);
+	transition->refresh.done = second_refreshed;
+	transition->refresh.arg = transition;
+	if (!daemon_refresh(transition->daemon, &transition->refresh))
+		daemon_change(transition->daemon, &change);
 }
 
 /* A command that hangs in its medium is known to have begun before the transition. Hosts that

@@ -13,7 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HOLD_MAX_NS (TARGET_ANA_TRANSITION_S * NS_PER_S)
+/* Holds are looked at once a second (tick_due in life.c), so that the group has left `change`
+ * within ANATT. */
+#define HOLD_MAX_S  (TARGET_ANA_TRANSITION_S - 1)
+#define HOLD_MAX_NS (HOLD_MAX_S * NS_PER_S)
 
 struct ana_hold {
 	struct list node;
@@ -65,10 +68,12 @@ int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns)
 		if (now_ns - hold->since_ns < HOLD_MAX_NS)
 			continue;
 		if (!hold->is_over)
-			log_warn("control",
-				 "port %u, ANA group %u: in \"change\" for %u s, the longest that "
-				 "hosts wait; the group is inaccessible until another state is set",
-				 hold->port_id, hold->group, TARGET_ANA_TRANSITION_S);
+			log_warn(
+				"control",
+				"port %u, ANA group %u: in \"change\" for %u s, and hosts wait for "
+				"%u s at most; the group is inaccessible until another state is "
+				"set",
+				hold->port_id, hold->group, HOLD_MAX_S, TARGET_ANA_TRANSITION_S);
 		hold->is_over = true;
 		port->ana[i].state = ANA_INACCESSIBLE;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ANA groups that a document puts into `change`. Hosts hold back their I/O meanwhile and give up
- * after ANATT, so `change` must not last longer (NVMe Base 2.1, section 8.1.1.8). After ANATT the
+ * after ANATT, so `change` must not last longer (NVMe Base 2.1, section 8.1.1.8). Within ANATT the
  * group is inaccessible until the document sets another state. Groups in `change` because of an API
  * call belong to daemon/ana_change.h.
  *
@@ -19,7 +19,8 @@ void ana_holds_begin(struct list *holds);
 int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns);
 /* Frees the holds of groups that no port has in `change` any more. */
 void ana_holds_end(struct list *holds);
-/* True: a group has been in `change` for ANATT, and no snapshot has it as inaccessible yet. */
+/* True: a group has been in `change` for almost ANATT, and no snapshot has it as inaccessible yet.
+ */
 bool ana_holds_are_due(const struct list *holds, uint64_t now_ns);
 /* Frees all holds. At the end of the process. */
 void ana_holds_forget(struct list *holds);

@@ -26,7 +26,7 @@
 
 static void pump(struct reactor_msg *msg);
 
-static void pump_post(struct changes *changes)
+void changes_pump(struct changes *changes)
 {
 	if (changes->is_pump_posted)
 		return;
@@ -113,7 +113,7 @@ void change_run_end(struct change_run *run)
 	else if (!changes->is_stopping && !changes->trim_timer.armed)
 		reactor_timer_arm(&changes->trim_timer,
 				  reactor_now_ns(changes->options.control) + TRIM_AFTER_NS);
-	pump_post(changes);
+	changes_pump(changes);
 	if (run->drain && !run->change.drained && run->result.res == 0 && !changes->is_stopping) {
 		run->drain->has_answer = true;
 		return;
@@ -330,7 +330,7 @@ static void pump(struct reactor_msg *msg)
 	if (node) {
 		changes->current = list_entry(node, struct change_run, node);
 		run_begin(changes->current);
-	} else if (changes->is_stopping) {
+	} else if (changes->is_stopping && !changes->is_refreshing) {
 		changes->options.stopped(changes->options.arg);
 	}
 }
@@ -371,7 +371,7 @@ static struct change_run *run_add(struct changes *changes, enum run_kind kind,
 		list_push_back(&changes->hosts, &run->node);
 	else
 		list_push_back(&changes->waiting, &run->node);
-	pump_post(changes);
+	changes_pump(changes);
 	return run;
 }
 
@@ -456,7 +456,13 @@ void changes_stop(struct changes *changes)
 	reactor_timer_cancel(&changes->trim_timer);
 	answers_end(changes);
 	media_registry_stop_waiting(changes->options.registry);
-	pump_post(changes);
+	changes_refresh_go(changes);
+	changes_pump(changes);
+}
+
+bool changes_are_idle(const struct changes *changes)
+{
+	return !changes->current && list_empty(&changes->waiting) && list_empty(&changes->hosts);
 }
 
 void changes_set_discovery(struct changes *changes, const struct net_addr *addr)
@@ -486,6 +492,8 @@ int changes_create(const struct changes_options *options, struct changes **ret_c
 	list_init(&changes->waiting);
 	list_init(&changes->hosts);
 	list_init(&changes->draining);
+	list_init(&changes->refreshes);
+	list_init(&changes->refreshing);
 	reactor_timer_init(options->control, &changes->trim_timer, trim_due);
 	*ret_changes = changes;
 	return 0;

@@ -45,6 +45,17 @@ void changes_set_discovery(struct changes *changes, const struct net_addr *addr)
 void changes_start(struct changes *changes, struct start *start, const struct change *change);
 /* source_hash is kept together with the change. NULL: the kept hash stays. */
 void changes_submit(struct changes *changes, const struct change *change, const char *source_hash);
+/* Puts the present states of ANA transitions and holds in force at once, also while a change waits
+ * for its media or for a flush. `done` gets 0, or -errno; -ESHUTDOWN after changes_stop. May be
+ * called from inside this call. */
+struct changes_refresh {
+	struct list node; /* linked until the refresh begins */
+	void (*done)(void *arg, int res);
+	void *arg;
+};
+void changes_refresh(struct changes *changes, struct changes_refresh *refresh);
+/* No change is under way or waits. */
+bool changes_are_idle(const struct changes *changes);
 /* Applies the same document again, because the snapshot built from it would differ now. Uses only
  * done, arg and origin of the change. */
 void changes_rebuild(struct changes *changes, const struct change *change);

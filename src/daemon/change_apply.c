@@ -137,9 +137,8 @@ static void run_tell_applying(struct changes *changes, const struct snapshot *sn
 		changes->options.applying(changes->options.arg, snapshot);
 }
 
-static void run_taken_back(void *arg, int res, const char *error)
+static void run_taken_back_end(struct change_run *run, int res, const char *error)
 {
-	struct change_run *run = arg;
 	struct changes *changes = run->changes;
 
 	if (res == 0) {
@@ -163,6 +162,16 @@ static void run_taken_back(void *arg, int res, const char *error)
 	change_run_end(run);
 }
 
+static void run_taken_back(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+	struct changes *changes = run->changes;
+
+	changes->is_applying = false;
+	run_taken_back_end(run, res, error);
+	changes_refresh_go(changes);
+}
+
 /* The change is in force but could not be kept: applies the former configuration again. */
 static void run_take_back(struct change_run *run)
 {
@@ -171,6 +180,8 @@ static void run_take_back(struct change_run *run)
 	struct snapshot *snapshot;
 	int res = -ENOENT;
 
+	if (change_run_is_held(run, run_take_back))
+		return;
 	/* The registry's transaction stays open, because it has the former media beside the new
 	 * ones. A lost medium is requested as lost: a medium that a recheck opened closes with the
 	 * transaction, and a snapshot that held such a medium would keep the next recheck from
@@ -183,6 +194,7 @@ static void run_take_back(struct change_run *run)
 	if (res == 0) {
 		changes->discovery_generation++;
 		run_tell_applying(changes, snapshot);
+		changes->is_applying = true;
 		target_apply(changes->options.target, snapshot, run_taken_back, run);
 		return;
 	}
@@ -233,10 +245,8 @@ static int run_keep(struct change_run *run)
  */
 
 /* Hosts have what the change withheld. */
-static void run_released(void *arg, int res, const char *error)
+static void run_released_end(struct change_run *run, int res, const char *error)
 {
-	struct change_run *run = arg;
-
 	if (res < 0)
 		log_error("control",
 			  "a change by %s is saved, but the namespaces whose files were those of "
@@ -247,6 +257,16 @@ static void run_released(void *arg, int res, const char *error)
 	run_accept(run);
 }
 
+static void run_released(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+	struct changes *changes = run->changes;
+
+	changes->is_applying = false;
+	run_released_end(run, res, error);
+	changes_refresh_go(changes);
+}
+
 /* The change is kept: gives hosts the stores that have passed to other namespaces. */
 static void run_release(struct change_run *run)
 {
@@ -255,12 +275,15 @@ static void run_release(struct change_run *run)
 	struct snapshot *snapshot;
 	int res;
 
+	if (change_run_is_held(run, run_release))
+		return;
 	res = run_snapshot(run, &snapshot, &errors);
 	if (res < 0) {
-		run_released(run, res, errors.texts[0]);
+		run_released_end(run, res, errors.texts[0]);
 		return;
 	}
 	changes->discovery_generation++;
+	changes->is_applying = true;
 	run_tell_applying(changes, snapshot);
 	target_apply(changes->options.target, snapshot, run_released, run);
 }
@@ -292,10 +315,8 @@ static void run_flushed(void *arg)
 
 static void drain_drained(void *arg, int res);
 
-static void run_applied(void *arg, int res, const char *error)
+static void run_applied_go_on(struct change_run *run, int res, const char *error)
 {
-	struct change_run *run = arg;
-
 	if (res < 0) {
 		media_registry_rollback(run->changes->options.registry);
 		if (run->drain) {
@@ -307,6 +328,7 @@ static void run_applied(void *arg, int res, const char *error)
 		change_run_fail(run, res, "%s", error && error[0] != 0 ? error : strerror(-res));
 		return;
 	}
+	run->is_in_force = true;
 	if (run->changes->options.applied)
 		run->changes->options.applied(run->changes->options.arg);
 	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The
@@ -321,6 +343,16 @@ static void run_applied(void *arg, int res, const char *error)
 	else
 		leaving_flush(run->changes->options.registry, run->changes->options.control,
 			      run_flushed, run);
+}
+
+static void run_applied(void *arg, int res, const char *error)
+{
+	struct change_run *run = arg;
+	struct changes *changes = run->changes;
+
+	changes->is_applying = false;
+	run_applied_go_on(run, res, error);
+	changes_refresh_go(changes);
 }
 
 /* target_apply_and_drain has one argument for both callbacks. */
@@ -414,6 +446,7 @@ static void run_apply(struct change_run *run, struct snapshot *snapshot)
 	struct target_scope scope = {0};
 
 	changes->discovery_generation++;
+	changes->is_applying = true;
 	run_tell_applying(changes, snapshot);
 	if (run->change.drained && run->change.scope)
 		scope = run->change.scope(run->change.arg);
@@ -430,8 +463,11 @@ static void run_build(struct change_run *run)
 {
 	struct changes *changes = run->changes;
 	struct snapshot *snapshot;
-	int res = run_snapshot(run, &snapshot, &run->result.errors);
+	int res;
 
+	if (change_run_is_held(run, run_build))
+		return;
+	res = run_snapshot(run, &snapshot, &run->result.errors);
 	if (res == -EINPROGRESS)
 		media_registry_wait(changes->options.registry, changes->options.control, run_opened,
 				    run);

@@ -33,6 +33,12 @@ struct changes {
 	struct list hosts;
 	struct list draining; /* struct drain */
 	struct change_run *current;
+	bool is_applying;        /* the target applies a snapshot of `current` */
+	bool is_refreshing;      /* the target applies a snapshot for `refreshing` */
+	struct list refreshes;   /* struct changes_refresh that wait */
+	struct list refreshing;  /* struct changes_refresh */
+	struct change_run *held; /* waits for the end of the refresh; then held_go is called */
+	void (*held_go)(struct change_run *run);
 	struct reactor_msg pump_msg;
 	bool is_pump_posted;
 	struct reactor_timer trim_timer;
@@ -60,6 +66,7 @@ struct change_run {
 	bool has_source;
 	char source_hash[STORE_HASH_BYTES];
 	bool has_private;
+	bool is_in_force; /* `next` is in force, and not kept yet */
 	struct daemon_private private;
 	struct config *next; /* NULL: the configuration in force stays */
 	json_t *before;      /* the document in the store; NULL: none */
@@ -81,5 +88,12 @@ void change_run_fail_told(struct change_run *run, int res);
 /* Applies run->next, or the configuration in force if NULL, with the private subsystem that shall
  * exist. Keeps run->after unless NULL. Ends the run. */
 void change_run_apply(struct change_run *run);
+
+/* True: a refresh is being applied, and `go` is called after it. */
+bool change_run_is_held(struct change_run *run, void (*go)(struct change_run *run));
+/* Begins a refresh that waits, unless the target is applying a configuration. */
+void changes_refresh_go(struct changes *changes);
+/* Begins the next change in a later turn. */
+void changes_pump(struct changes *changes);
 
 #endif

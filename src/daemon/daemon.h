@@ -135,6 +135,10 @@ struct change {
 void daemon_change(struct daemon *daemon, const struct change *change);
 /* As changes_cancel (daemon/change.h). */
 bool daemon_change_cancel(struct daemon *daemon, const struct change *change);
+/* Calls changes_refresh (daemon/change.h). False: no change is under way or waits, so a change of
+ * the caller would begin at once. */
+struct changes_refresh;
+bool daemon_refresh(struct daemon *daemon, struct changes_refresh *refresh);
 /* The generation of the desired state. Rises with every applied change, and survives restarts. */
 uint64_t daemon_generation(const struct daemon *daemon);
 

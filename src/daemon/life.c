@@ -77,6 +77,14 @@ void daemon_change(struct daemon *daemon, const struct change *change)
 	changes_submit(daemon->changes, change, NULL);
 }
 
+bool daemon_refresh(struct daemon *daemon, struct changes_refresh *refresh)
+{
+	if (changes_are_idle(daemon->changes))
+		return false;
+	changes_refresh(daemon->changes, refresh);
+	return true;
+}
+
 bool daemon_change_cancel(struct daemon *daemon, const struct change *change)
 {
 	return changes_cancel(daemon->changes, change);
@@ -149,22 +157,22 @@ static void health_due(struct reactor_timer *timer)
 	reactor_timer_arm(timer, reactor_now_ns(daemon->control) + DAEMON_HEALTH_NS);
 }
 
-static void hold_done(void *arg, struct change_result *result)
+static void hold_done(void *arg, int res)
 {
-	if (result->res < 0 && result->res != -ESHUTDOWN)
-		config_errors_log("an ANA group stays in \"change\"", &result->errors);
+	if (res < 0 && res != -ESHUTDOWN)
+		log_error("control", "an ANA group stays in \"change\": %s", strerror(-res));
 }
 
 /* Handles what follows from time alone: groups that were in `change` for too long. While a
  * controller exists that may ask, also measures how much space namespaces take. */
 static void tick_due(struct reactor_timer *timer)
 {
-	static const struct change over = {.done = hold_done, .origin = "the end of ANATT"};
 	struct daemon *daemon = container_of(timer, struct daemon, tick_timer);
 	struct target_stats stats;
 
-	if (ana_holds_are_due(media_registry_ana_holds(daemon->registry), clock_monotonic_ns()))
-		changes_rebuild(daemon->changes, &over);
+	if (!list_linked(&daemon->hold.node) &&
+	    ana_holds_are_due(media_registry_ana_holds(daemon->registry), clock_monotonic_ns()))
+		changes_refresh(daemon->changes, &daemon->hold);
 	target_get_stats(daemon->target, &stats);
 	if (++daemon->ticks % DAEMON_MEASURE_TICKS == 0 && stats.ctrls > 0)
 		media_registry_measure(daemon->registry, clock_monotonic_ns());
@@ -403,6 +411,8 @@ int life_make(struct daemon *daemon)
 	}
 	reactor_timer_init(daemon->control, &daemon->health_timer, health_due);
 	reactor_timer_init(daemon->control, &daemon->tick_timer, tick_due);
+	list_init(&daemon->hold.node);
+	daemon->hold.done = hold_done;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #define WEFT_DAEMON_LIFE_H
 
 #include "daemon/boot.h"
+#include "daemon/change.h"
 #include "daemon/daemon.h"
 #include "daemon/start.h"
 #include "daemon/state.h"
@@ -56,6 +57,7 @@ struct daemon {
 	struct reactor_timer health_timer;
 	struct reactor_timer tick_timer;
 	unsigned ticks;
+	struct changes_refresh hold; /* ends holds of ANA groups that are due */
 	struct reactor_msg end_msg;
 	int exit_status;
 	bool is_stopping;      /* daemon_stop was called */

@@ -255,8 +255,7 @@ static int subsystems_build(struct builder *builder, const struct config *config
 	return joined;
 }
 
-/* Sets ANA states that are in no document: holds and transitions. */
-static int ana_fill(struct media_registry *registry, struct snapshot *snapshot)
+int snapshot_fill_ana(struct media_registry *registry, struct snapshot *snapshot)
 {
 	struct list *holds = media_registry_ana_holds(registry);
 	uint64_t now_ns = clock_monotonic_ns();
@@ -289,7 +288,7 @@ static int snapshot_fill(struct builder *builder, const struct config *config)
 	for (unsigned i = 0; res == 0 && i < config->port_count; i++)
 		res = port_build(&config->ports[i], builder,
 				 &snapshot->ports[snapshot->port_count++]);
-	return res == 0 ? ana_fill(builder->registry, snapshot) : res;
+	return res == 0 ? snapshot_fill_ana(builder->registry, snapshot) : res;
 }
 
 int snapshot_from_config(const struct config *config, struct media_registry *registry,

@@ -21,4 +21,12 @@ int snapshot_from_config(const struct config *config, struct media_registry *reg
 			 uint64_t discovery_generation, struct snapshot **ret_snapshot,
 			 struct config_errors *errors);
 
+/* The snapshot in force, of this configuration, with the present ANA states of documents,
+ * transitions and holds. Opens nothing. 0 or -ENOMEM. */
+int snapshot_with_ana(const struct snapshot *in_force, const struct config *config,
+		      struct media_registry *registry, uint64_t discovery_generation,
+		      struct snapshot **ret_snapshot);
+/* Sets ANA states that are in no document: holds and transitions. 0 or -ENOMEM. */
+int snapshot_fill_ana(struct media_registry *registry, struct snapshot *snapshot);
+
 #endif

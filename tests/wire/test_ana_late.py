@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+ANA `change` ends within ANATT, also while another change waits for a medium that opens late: the second step of a
+transition, and the end of a `change` that a document has set. The waiting change is carried out afterwards. NVMe
+Base 2.1, section 8.1.1.8; docs/adr/0028.
+"""
+
+import os
+import select
+import time
+
+import nvmetcp as n
+import restapi
+import target
+from tap import Tap
+
+SPEC = 'Base 8.1.1.8'
+OPTIMIZED, INACCESSIBLE, CHANGE = 1, 3, 15
+FIRST, SLOW, ADDED = 1, 2, 9
+ANATT_S, WRITE_MS, LATE_MS = 10, 2000, 8000
+NAMESPACES = '/v1/subsystems/%s/namespaces' % target.NQN
+ANA = '/v1/ports/1/ana/1'
+
+
+class Asked:
+    """A REST request that is on its way."""
+
+    def __init__(self, tgt, method, path, body):
+        self.conn = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
+        self.conn.send(restapi.request(method, path, body))
+        tgt.wait_taken(self.conn)
+
+    def is_answered(self):
+        return bool(select.select([self.conn.sock], [], [], 0)[0])
+
+    def answer(self):
+        with self.conn:
+            return self.conn.receive()
+
+
+def api(tgt):
+    return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def state(host):
+    return bytes(host.admin.get_log(0x0c, 4096).data)[32] & 15
+
+
+def add_late(tgt, ms=LATE_MS):
+    return Asked(tgt, 'POST', NAMESPACES, {'nsid': ADDED, 'media': 'fault:late:op=open:ms=%d@mem:1M' % ms})
+
+
+def added(t, tgt, asked, host, what):
+    t.eq(asked.answer().status, 201, what + ': the change that waited is carried out')
+    t.eq(state(host), INACCESSIBLE, what + ': the state stays')
+    t.eq(api(tgt).delete('%s/%d' % (NAMESPACES, ADDED)).status, 200, what + ': removed again')
+    t.eq(api(tgt).put(ANA, {'state': 'optimized'}).status, 200, what + ': optimized again')
+
+
+def second_step(t, tgt, host):
+    conn = host.queue(1)
+    write = conn.rw(n.WRITE, SLOW, 0, 1, 512, bytes(512))
+    conn.do(n.FLUSH, FIRST)  # answered: the medium has the write
+    move = Asked(tgt, 'PUT', ANA, {'state': 'inaccessible'})
+    t.ok(target.poll(lambda: state(host) == CHANGE), 'a transition waits for a write', SPEC)
+    late = add_late(tgt)
+    t.status(conn.wait(write), n.OK, 'the write ends')
+    t.eq(move.answer().status, 200, 'the transition is answered')
+    t.ok(not late.is_answered(), 'while another change waits for its medium', SPEC)
+    t.eq(state(host), INACCESSIBLE, 'and is in force', SPEC)
+    t.status(conn.put(FIRST, 0, bytes(512), 512), n.ANA_INACCESSIBLE, 'for I/O too', SPEC)
+    added(t, tgt, late, host, 'second step')
+
+
+def hold(t, tgt, host):
+    document = api(tgt).get('/v1/config').json
+    document['ports'][0]['ana'] = [{'group': 1, 'state': 'change'}]
+    since = time.monotonic()
+    t.eq(api(tgt).put('/v1/config', document).status, 200, 'a document sets "change"')
+    t.eq(state(host), CHANGE, 'it is in force', SPEC)
+    target.poll(lambda: time.monotonic() > since + ANATT_S - 4, ANATT_S)
+    late = add_late(tgt)
+    t.ok(target.poll(lambda: state(host) == INACCESSIBLE, 3 * ANATT_S), 'it ends', SPEC)
+    passed = time.monotonic() - since
+    t.ok(not late.is_answered(), 'while another change waits for its medium', SPEC, why='%.1f s' % passed)
+    t.ok(ANATT_S - 2 < passed < ANATT_S + 1, 'within ANATT', SPEC, why='%.1f s' % passed)
+    added(t, tgt, late, host, 'hold')
+
+
+def test(t, tgt):
+    with tgt.host() as host:
+        with t.guard('second step'):
+            second_step(t, tgt, host)
+        with t.guard('hold'):
+            hold(t, tgt, host)
+
+
+target.run(Tap(), test, namespaces=[
+    target.namespace(FIRST, 'mem:1M,block=512'),
+    target.namespace(SLOW, 'fault:delay:op=write:ms=%d@mem:1M,block=512' % WRITE_MS)])
