@@ -94,8 +94,12 @@ static void backing_note_owner(struct media_registry *registry, const struct bac
 		return;
 	}
 	live = registry_find_live(registry, uuid);
-	if (live && !live->left_path)
-		served_file_of_entry(registry, entry, &live->left_record, &live->left_path);
+	if (!live || live->left_path)
+		return;
+	if (!live->left_record)
+		live->left_record = calloc(1, sizeof(*live->left_record));
+	if (live->left_record)
+		served_file_of_entry(registry, entry, live->left_record, &live->left_path);
 }
 
 /* True: the namespace is in force with its data. A lost namespace is not back yet: the record of
@@ -206,7 +210,9 @@ void media_registry_note_leaving(struct media_registry *registry)
  * back. */
 static void live_left(struct media_registry *registry, struct live_entry *entry)
 {
-	const struct removed_ns about = removed_about(entry, &entry->left_record);
+	static const struct media_record none;
+	const struct removed_ns about =
+		removed_about(entry, entry->left_path ? entry->left_record : &none);
 	char text[UUID_TEXT_BYTES];
 
 	if ((!entry->left_path || !about.kept) &&
@@ -279,18 +285,23 @@ static void served_keep(struct media_registry *registry, struct backing_entry *e
 {
 	const struct media *media = ns_backing_media(entry->backing);
 	const struct uuid *uuid = ns_live_uuid(ns_backing_live(entry->backing));
+	const struct entry_served *served = entry->served;
 	struct media_record now = {0};
 
 	if (!registry->keeper.keep || media_member(media) < 0 || media_is_lost(media))
 		return;
 	(void)media_get_record(media, &now);
-	if (uuid_equal(uuid, &entry->served_uuid) && entry->served.size_bytes == now.size_bytes &&
-	    media_record_compare(&entry->served, &now) != MEDIA_ANOTHER)
+	if (served && uuid_equal(uuid, &served->uuid) &&
+	    served->record.size_bytes == now.size_bytes &&
+	    media_record_compare(&served->record, &now) != MEDIA_ANOTHER)
 		return;
-	if (media_served_keep(&registry->keeper, uuid, registry_key_path(entry->key), &now) == 0) {
-		entry->served = now;
-		entry->served_uuid = *uuid;
-	}
+	if (media_served_keep(&registry->keeper, uuid, registry_key_path(entry->key), &now) < 0)
+		return;
+	/* Without memory, the next change saves the record again. */
+	if (!entry->served)
+		entry->served = malloc(sizeof(*entry->served));
+	if (entry->served)
+		*entry->served = (struct entry_served){.uuid = *uuid, .record = now};
 }
 
 static void entry_note_served(const struct media_registry *registry, struct backing_entry *entry)

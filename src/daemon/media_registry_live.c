@@ -37,6 +37,7 @@ void registry_release_live(struct media_registry *registry, struct live_entry *e
 	list_remove(&entry->entry.node);
 	ns_live_put(entry->live);
 	free(entry->left_path);
+	free(entry->left_record);
 	free(entry);
 }
 
@@ -171,7 +172,8 @@ void media_registry_set_unkept(struct media_registry *registry)
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 
 		entry->kept = (struct media_record){.is_given_up = entry->kept.is_given_up};
-		memset(&entry->served_uuid, 0, sizeof(entry->served_uuid));
+		free(entry->served);
+		entry->served = NULL;
 	}
 	removed_set_unkept(registry->removed);
 	list_for_each(node, &registry->lives)

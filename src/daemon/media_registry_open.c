@@ -48,6 +48,7 @@ void registry_release_backing(struct media_registry *registry, struct backing_en
 	list_remove(&entry->entry.node);
 	registry_put_backing(entry->backing);
 	free(entry->key);
+	free(entry->served);
 	free(entry);
 }
 

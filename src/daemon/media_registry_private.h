@@ -24,6 +24,11 @@ struct registry_entry {
 	bool is_used; /* asked for in this transaction */
 };
 
+struct entry_served {
+	struct uuid uuid;
+	struct media_record record;
+};
+
 struct backing_entry {
 	struct registry_entry entry;
 	char *key;
@@ -40,10 +45,8 @@ struct backing_entry {
 	bool is_withheld;
 	/* The store was another namespace's, and the document does not have the change yet. */
 	bool has_passed;
-	/* The record in the state store under the UUID, for clustered namespaces. served_uuid nil:
-	 * none. */
-	struct media_record served;
-	struct uuid served_uuid;
+	/* What the state store has under the UUID, for clustered namespaces. NULL: unknown. */
+	struct entry_served *served;
 };
 
 struct live_entry {
@@ -57,7 +60,7 @@ struct live_entry {
 	struct backing_entry *served;
 	/* The file that the namespace leaves behind with this commit; left_path NULL: none. */
 	char *left_path;
-	struct media_record left_record;
+	struct media_record *left_record; /* NULL: left_path is NULL too */
 };
 
 struct subsystem_entry {
