@@ -15,7 +15,7 @@
  * locks the inode for writes, but on most file systems not for reads, so two reactors may see a
  * torn block.
  */
-#include "media/file.h"
+#include "media/file_work.h"
 
 #include "media/extents.h"
 
@@ -24,127 +24,14 @@
 #include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #define ZERO_REGION_BYTES (64 * 1024)
-#define FILE_BUSY_MAX     256
-
-enum file_stage {
-	FILE_TRANSFER,   /* READ, WRITE */
-	FILE_SYNC,       /* FLUSH, and the last stage of zeroing with FUA */
-	FILE_PUNCH,      /* WRITE_ZEROES: tried first when the space may be released */
-	FILE_ZERO_RANGE, /* WRITE_ZEROES: tried otherwise */
-	FILE_ZERO_WRITE, /* WRITE_ZEROES: where neither is supported */
-	FILE_DISCARD,
-	FILE_EXTENTS,
-	FILE_HELD,    /* the sync succeeded; overlapping syncs are still running */
-	FILE_WAITING, /* for its turn */
-};
 
 /* Never written; shared by all reactors. */
 static uint8_t zero_region[ZERO_REGION_BYTES] __attribute__((aligned(4096)));
-
-/*
- * What a reactor has of a medium. An operation that blocks in its store keeps a worker of the ring
- * until the store answers, and all stores of the reactor share REACTOR_WORKERS_MAX workers.
- * Therefore at most FILE_BUSY_MAX operations are at the kernel, and further ones wait: a store that
- * hangs cannot take the workers from other stores. The list of a medium only grows until the medium
- * is closed; each reactor changes only its own entry.
- */
-struct file_turns {
-	_Alignas(64) const struct reactor *reactor;
-	struct file_turns *next;
-	unsigned busy;       /* operations at the kernel */
-	struct list waiting; /* operations that the kernel has not got yet */
-};
-
-/* The context of an operation. */
-struct file_work {
-	union {
-		struct reactor_op op;
-		struct list node; /* FILE_WAITING: in the list of struct file_turns */
-	};
-	uint64_t progress_bytes;
-	struct iovec rest;        /* the rest of a short transfer in one iov entry */
-	uint8_t stage;            /* enum file_stage */
-	bool is_nowait;           /* the ring operation in flight uses RWF_NOWAIT */
-	int result;               /* -ECANCELED once the operation is cancelled */
-	struct file_turns *turns; /* NULL: not counted, because memory ran out */
-	struct file_overlap overlap;
-};
-MEDIA_IO_FITS(struct file_work);
-
-static struct file_work *work_of(const struct media_io *io)
-{
-	return (struct file_work *)(void *)io->context;
-}
-
-static struct media_io *io_of(struct reactor_op *op)
-{
-	return container_of(container_of(op, struct file_work, op), struct media_io, context);
-}
-
-static struct file_media *file_of(const struct media_io *io)
-{
-	return container_of(io->media, struct file_media, media);
-}
-
-/* ---- turns ---------------------------------------------------------------------------------- */
-
-static inline void file_begin(struct media_io *io);
-
-/* NULL: out of memory. */
-static __attribute__((noinline)) struct file_turns *file_turns_create(struct file_media *file,
-								      const struct reactor *reactor)
-{
-	struct file_turns *turns = aligned_alloc(_Alignof(struct file_turns), sizeof(*turns));
-
-	if (!turns)
-		return NULL;
-	turns->reactor = reactor;
-	turns->busy = 0;
-	list_init(&turns->waiting);
-	turns->next = atomic_load(&file->turns);
-	while (!atomic_compare_exchange_weak(&file->turns, &turns->next, turns))
-		;
-	return turns;
-}
-
-/* False: the operation begins when another one has ended. */
-static inline bool file_take_turn(struct media_io *io)
-{
-	struct file_turns *turns = atomic_load_explicit(&file_of(io)->turns, memory_order_acquire);
-	struct file_work *work = work_of(io);
-
-	while (turns && turns->reactor != io->reactor)
-		turns = turns->next;
-	if (!turns)
-		turns = file_turns_create(file_of(io), io->reactor);
-	work->turns = turns;
-	if (turns && turns->busy == FILE_BUSY_MAX) {
-		work->stage = FILE_WAITING;
-		list_push_back(&turns->waiting, &work->node);
-		return false;
-	}
-	if (turns)
-		turns->busy++;
-	return true;
-}
-
-/* Ends an operation that had its turn, and begins the next one. */
-static void file_end(struct media_io *io, int res)
-{
-	struct file_turns *turns = work_of(io)->turns;
-	struct list *node = turns ? list_pop_front(&turns->waiting) : NULL;
-
-	if (turns && !node)
-		turns->busy--;
-	io->done(io, res);
-	if (node)
-		file_begin(container_of(list_entry(node, struct file_work, node), struct media_io,
-					context));
-}
 
 /* The rest of the entry of io->iov that progress_bytes points into. */
 static struct iovec file_rest(const struct media_io *io)
@@ -207,7 +94,7 @@ static void file_write(struct media_io *io, const struct iovec *iov, unsigned co
 		reactor_writev(io->reactor, &work_of(io)->op, file->fd, iov, count,
 			       io->offset + work_of(io)->progress_bytes, flags);
 	else if (!work_of(io)->is_nowait)
-		reactor_offload(io->reactor, &work_of(io)->op, file_write_blocking);
+		file_help(io);
 	else
 		reactor_writev(io->reactor, &work_of(io)->op, file->fd, iov, count,
 			       io->offset + work_of(io)->progress_bytes, flags | RWF_NOWAIT);
@@ -233,7 +120,7 @@ static bool file_write_again(struct media_io *io, int res)
 	else if (res != -EAGAIN)
 		return false;
 	work_of(io)->is_nowait = false;
-	reactor_offload(io->reactor, &work_of(io)->op, file_write_blocking);
+	file_help(io);
 	return true;
 }
 
@@ -293,7 +180,7 @@ static int file_fallocate_blocking(struct reactor_op *op)
 static void file_fallocate(struct media_io *io)
 {
 	if (file_is_dated(io))
-		reactor_offload(io->reactor, &work_of(io)->op, file_fallocate_blocking);
+		file_help(io);
 	else
 		reactor_fallocate(io->reactor, &work_of(io)->op, file_of(io)->fd,
 				  file_fallocate_mode(io), io->offset, io->len_bytes);
@@ -305,6 +192,34 @@ static int file_extents_blocking(struct reactor_op *op)
 	struct media_io *io = io_of(op);
 
 	return extents_of_file(io, file_of(io)->fd);
+}
+
+static void file_transfer_done(struct reactor_op *op, int res);
+static void file_op_done(struct reactor_op *op, int res);
+
+void file_prepare_op(struct media_io *io)
+{
+	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;
+
+	work_of(io)->op.done = is_transfer ? file_transfer_done : file_op_done;
+	work_of(io)->op.deadline_ns = io->deadline_ns;
+}
+
+int file_call(struct reactor_op *op)
+{
+	switch (work_of(io_of(op))->stage) {
+	case FILE_EXTENTS:
+		return file_extents_blocking(op);
+	case FILE_DISCARD:
+		if (file_of(io_of(op))->is_block_device)
+			return file_block_discard(op);
+		return file_fallocate_blocking(op);
+	case FILE_PUNCH:
+	case FILE_ZERO_RANGE:
+		return file_fallocate_blocking(op);
+	default:
+		return file_write_blocking(op);
+	}
 }
 
 /* ---- the end of a ring operation ------------------------------------------------------------ */
@@ -372,6 +287,8 @@ static void file_transfer_done(struct reactor_op *op, int res)
 {
 	struct media_io *io = io_of(op);
 
+	if (work_of(io)->is_helped)
+		file_helped(io);
 	if (io->kind == MEDIA_WRITE &&
 	    (file_write_again(io, res) || (file_is_sync(io) && !file_sync_end(io, &res))))
 		return;
@@ -402,11 +319,11 @@ static void file_go(struct media_io *io, enum file_stage stage)
 		file_zero_write(io);
 		return;
 	case FILE_EXTENTS:
-		reactor_offload(io->reactor, &work->op, file_extents_blocking);
+		file_help(io);
 		return;
 	case FILE_DISCARD:
 		if (file->is_block_device) {
-			reactor_offload(io->reactor, &work->op, file_block_discard);
+			file_help(io);
 			return;
 		}
 		__attribute__((fallthrough));
@@ -488,6 +405,8 @@ static void file_op_done(struct reactor_op *op, int res)
 {
 	struct media_io *io = io_of(op);
 
+	if (work_of(io)->is_helped)
+		file_helped(io);
 	if (file_write_again(io, res) || (file_is_sync(io) && !file_sync_end(io, &res)))
 		return;
 	file_stage_done(io, res);
@@ -534,14 +453,15 @@ static void file_go_first(struct media_io *io)
 
 /* ---- submit, cancel, close ------------------------------------------------------------------ */
 
-static inline void file_begin(struct media_io *io)
+void file_begin(struct media_io *io)
 {
 	struct file_work *work = work_of(io);
 	bool is_transfer = io->kind == MEDIA_READ || io->kind == MEDIA_WRITE;
 
 	work->progress_bytes = 0;
-	work->op.done = is_transfer ? file_transfer_done : file_op_done;
-	work->op.deadline_ns = io->deadline_ns;
+	work->waits_for_help = false;
+	work->is_helped = false;
+	file_prepare_op(io);
 	if (is_transfer) {
 		work->stage = FILE_TRANSFER;
 		file_transfer(io);
@@ -574,7 +494,8 @@ static void file_submit(struct media_io *io)
 		return;
 	}
 	work->result = 0;
-	if (file_take_turn(io))
+	work->lane = NULL;
+	if ((io->kind == MEDIA_READ && !file->is_buffered) || file_take_turn(io))
 		file_begin(io);
 }
 
@@ -583,11 +504,18 @@ static void file_cancel(struct media_io *io)
 	struct file_work *work = work_of(io);
 
 	if (work->stage == FILE_WAITING) {
-		list_remove(&work->node);
+		file_leave_turn(io);
 		io->done(io, -ECANCELED);
 		return;
 	}
 	work->result = -ECANCELED;
+	if (work->waits_for_help) {
+		list_remove(&work->node);
+		work->waits_for_help = false;
+		file_prepare_op(io);
+		work->op.done(&work->op, -ECANCELED);
+		return;
+	}
 	if (work->stage == FILE_HELD)
 		file_overlap_cancel(file_of(io)->backing, &work->overlap);
 	else
@@ -598,15 +526,7 @@ static void file_close(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
 
-	struct file_turns *turns = atomic_load(&file->turns);
-
-	while (turns) {
-		struct file_turns *next = turns->next;
-
-		CHECK(turns->busy == 0);
-		free(turns);
-		turns = next;
-	}
+	file_turns_free(file);
 	if (file->backing->refs == 1)
 		file_mourn(file);
 	if (file->fd != file->backing->fd)

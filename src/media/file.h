@@ -48,6 +48,13 @@ struct file_backing {
 	bool may_exceed_size; /* the file may be larger than size=; only size= is served */
 };
 
+/* What became of a file that opening created or grew. Set once: the first one counts. */
+enum file_made {
+	FILE_MADE,    /* no host has written to it */
+	FILE_WRITTEN, /* a write began that file_undo would destroy */
+	FILE_UNDONE,  /* file_undo takes it away: writes fail */
+};
+
 struct file_media {
 	struct media media;
 	int fd; /* backing->fd, or one of its own that differs in O_DIRECT */
@@ -73,9 +80,7 @@ struct file_media {
 	bool has_created;
 	bool is_stable;            /* media_sync has nothing to do */
 	uint64_t grown_from_bytes; /* 0: not grown */
-	/* file_undo decides between the two: whichever is set first holds. */
-	_Atomic bool has_new_data; /* a write began that file_undo would destroy */
-	_Atomic bool is_undone;
+	_Atomic unsigned made;     /* enum file_made */
 };
 
 extern const struct media_ops file_ops;

@@ -192,16 +192,15 @@ static void grown_cut(const struct file_media *file)
 		 (unsigned long long)file->grown_from_bytes, strerror(-res));
 }
 
-/* A write stores has_new_data before it looks at is_undone; this function does the opposite. So
- * either the write fails, or the file stays. */
+/* Either a write fails, or the file stays: the first one to set file->made decides. */
 bool file_undo(struct media *media)
 {
 	struct file_media *file = container_of(media, struct file_media, media);
+	unsigned made = FILE_MADE;
 
-	if (atomic_exchange(&file->is_undone, true))
+	if (!atomic_compare_exchange_strong(&file->made, &made, FILE_UNDONE) && made == FILE_UNDONE)
 		return true;
-	if (atomic_load(&file->has_new_data)) {
-		atomic_store(&file->is_undone, false);
+	if (made == FILE_WRITTEN) {
 		/* The next change of the former medium finds a file that is larger than size=. */
 		file->backing->may_exceed_size = true;
 		return false;

@@ -122,12 +122,11 @@ static bool write_note(struct file_media *file, const struct media_io *io)
 {
 	bool is_new = file->has_created || (file->grown_from_bytes > 0 &&
 					    io->offset + io->len_bytes > file->grown_from_bytes);
+	unsigned made = FILE_MADE;
 
-	if (!is_new)
-		return true;
-	if (!atomic_load_explicit(&file->has_new_data, memory_order_relaxed))
-		atomic_store(&file->has_new_data, true);
-	return !atomic_load(&file->is_undone);
+	return !is_new || atomic_load_explicit(&file->made, memory_order_relaxed) == FILE_WRITTEN ||
+	       atomic_compare_exchange_strong(&file->made, &made, FILE_WRITTEN) ||
+	       made == FILE_WRITTEN;
 }
 
 int file_check_write(struct file_media *file, const struct media_io *io)

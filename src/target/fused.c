@@ -132,6 +132,7 @@ static void fused_read_done(struct media_io *io, int res)
 			 memcmp(first->data.addr, first->iov.iov_base, first->data_bytes) == 0))
 		return;
 	fused_count_write(second);
+	second->has_changed = true; /* also when the write fails or is cancelled half way */
 	second->iov = (struct iovec){.iov_base = second->data.addr, .iov_len = second->data_bytes};
 	io_submit(second, second->ns, MEDIA_WRITE, IO_IS_HELD, fused_write_done);
 }

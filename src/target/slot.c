@@ -372,9 +372,14 @@ static nvme_status slot_status_cancelled(const struct slot *slot)
 	if (slot->aborter)
 		return NVME_SC_ABORT_REQUESTED;
 	/* No Abort named the command. Either its queue ends without waiting for the command, or its
-	 * host was silent for too long when the command was to begin, and the controller ends. */
-	if (slot->queue->state == QUEUE_CLOSING || !slot->is_abort_requested)
+	 * host was silent for too long when the command was to begin, and the controller ends. Or
+	 * the command waited for longer than its host could be silent, and has not begun. */
+	if (slot->queue->state == QUEUE_CLOSING)
 		return NVME_SC_ABORT_SQ_DELETION;
+	if (!slot->is_abort_requested)
+		return ctrl_is_in_time(slot->queue->ctrl, reactor_now_ns(slot->queue->reactor))
+			       ? NVME_SC_COMMAND_INTERRUPTED
+			       : NVME_SC_ABORT_SQ_DELETION;
 	return slot->is_displaced ? slot_displaced_status(slot) : NVME_SC_ABORT_REQUESTED;
 }
 

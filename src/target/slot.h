@@ -114,7 +114,7 @@ struct slot {
 	bool is_awaited;         /* a barrier waits for this command: target/barrier.h */
 	bool is_preempted;       /* cancelled by Preempt and Abort */
 	bool is_displaced;       /* cancelled by a change of the configuration */
-	bool has_changed;        /* some blocks of a command with several steps: target/steps.h */
+	bool has_changed;        /* perhaps some blocks, of a pair or a command with steps */
 	bool must_judge_again;   /* refused while waiting: target/judge_again.h */
 	bool is_cut_off;         /* the rest of its data is discarded; then it is refused */
 	bool is_in_submit;       /* media_submit is on the stack: steps_run continues */

@@ -56,7 +56,8 @@ static void steps_io_done(struct media_io *io, int res)
 	struct slot *slot = container_of(io, struct slot, io);
 
 	slot->steps.res = res;
-	slot->has_changed |= res == 0 && io->kind != MEDIA_READ;
+	/* Also a step that failed or was cancelled may have changed some blocks. */
+	slot->has_changed |= res != IO_REFUSED && io->kind != MEDIA_READ;
 	slot->wait = SLOT_WAIT_NONE; /* until the next step, which checks is_abort_requested */
 	if (slot->is_in_submit)
 		slot->is_in_submit = false; /* steps_run is on the stack and continues the loop */

@@ -210,7 +210,7 @@ static void stream_again(struct reactor_defer *defer)
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
-static int stream_init(struct tcp_stream *stream, struct reactor *reactor, bool is_host,
+static int stream_init(struct tcp_stream *stream, bool is_host,
 		       const struct tcp_stream_config *config)
 {
 	memset(stream, 0, sizeof(*stream));
@@ -222,14 +222,14 @@ static int stream_init(struct tcp_stream *stream, struct reactor *reactor, bool 
 	if (stream->records)
 		return stream->records->open(stream, is_host, config->records_arg);
 	stream->can_recv_direct = true;
-	stream->can_send_zc = reactor_can_send_zc(reactor);
+	stream->can_send_zc = true;
 	return 0;
 }
 
 int tcp_stream_accept(struct tcp_stream *stream, struct reactor *reactor, int taken_fd,
 		      const struct tcp_stream_config *config)
 {
-	int error = stream_init(stream, reactor, false, config);
+	int error = stream_init(stream, false, config);
 
 	if (error)
 		return error;
@@ -260,7 +260,7 @@ static void stream_connected(struct reactor_sock *sock, int res)
 int tcp_stream_connect(struct tcp_stream *stream, struct reactor *reactor,
 		       const struct net_addr *addr, const struct tcp_stream_config *config)
 {
-	int error = stream_init(stream, reactor, true, config);
+	int error = stream_init(stream, true, config);
 
 	if (error)
 		return error;

@@ -41,7 +41,9 @@ static void zc_on_released(struct reactor_send *send, bool was_copied);
 
 void tcp_zc_init(struct tcp_conn *conn)
 {
-	conn->zc = calloc(1, sizeof(*conn->zc));
+	/* Asks the kernel at the first call, so only where zero copy is configured. */
+	if (reactor_can_send_zc(conn->reactor))
+		conn->zc = calloc(1, sizeof(*conn->zc));
 }
 
 void tcp_zc_free(struct tcp_conn *conn)

@@ -8,6 +8,7 @@ docs/adr/0028. The data time-out is an hour here: no command ends because of it.
 """
 
 import os
+import struct
 import tempfile
 
 import nvmetcp as n
@@ -19,7 +20,7 @@ from tap import Tap
 SPEC = 'ADR 0028'
 NQN_A, NQN_B = 'nqn.2026-11.io.weft:a', 'nqn.2026-11.io.weft:b'
 HOST_B = 'nqn.2014-08.org.example:slow'
-MEM, FILE, HUNG, POOR, LONG = 1, 2, 3, 4, 5
+MEM, FILE, HUNG, POOR, LONG, HALVES = 1, 2, 3, 4, 5, 6
 FORMAT, FORMAT_IN_PROGRESS = 0x80, (0, 0x84)
 INTERRUPTED, CONFLICT, ABORT_PREEMPT = (0, 0x21), (0, 0x83), (0, 0x1b)
 REGISTER, ACQUIRE, RELEASE = 0x0d, 0x11, 0x15
@@ -101,6 +102,26 @@ def format_hung(t, tgt, host):
     t.ok(not hung.is_done and not conn.is_readable(0), 'while the medium still hangs', SPEC)
     t.status(other.read(HUNG, 0, 1), n.OK, 'the namespace is there again', SPEC)
     t.status(conn.wait(hung, HANG_MS / 1000 + BARRIER_S), n.OK, 'the write ends in its time', SPEC)
+
+
+def half_copied(t, tgt, conn):
+    """
+    The barrier cancels a Copy after half of its only piece is written. The ranges overlap: a host that concluded from
+    an ANA status that nothing was done would send the Copy again, and copy what the first run has written.
+    """
+    data = b''.join(bytes([65 + i]) * 512 for i in range(16))
+    conn.put(HALVES, 0, data)
+    cmd = conn.submit(n.COPY, HALVES, data=struct.pack('<8xQHHIQ', 0, 15, 0, 0, 0), cdw10=4, cdw12=0)
+
+    def block_of_file(number):
+        with open(path('halves'), 'rb') as file:
+            return file.read((number + 1) * 512)[number * 512:]
+    # A read would wait for the Copy's blocks.
+    t.ok(target.poll(lambda: block_of_file(4) == data[:512]), 'half of a Copy is written', SPEC)
+    answer = api(tgt).put('/v1/ports/1/ana/3', {'state': 'inaccessible'})
+    t.eq(answer.status, 200, 'an ANA transition', SPEC)
+    t.status(conn.wait(cmd, BARRIER_S), INTERRUPTED, 'the Copy ends with a status that promises nothing', SPEC)
+    api(tgt).put('/v1/ports/1/ana/3', {'state': 'optimized'})
 
 
 def ana(t, tgt, conn, slow, debt):
@@ -318,6 +339,7 @@ def test(t, tgt):
                        ('format_mapped', lambda: format_mapped(t, tgt, host)),
                        ('ana', lambda: ana(t, tgt, conn, slow, debt)),
                        ('refused_meanwhile', lambda: refused_meanwhile(t, tgt, host, conn)),
+                       ('half_copied', lambda: half_copied(t, tgt, conn)),
                        ('rights', lambda: rights(t, tgt, conn)),
                        ('mapped_rights', lambda: mapped_rights(t, tgt, host, conn)),
                        ('labels', lambda: labels(t, tgt, host)),
@@ -346,7 +368,8 @@ try:
             target.namespace(MEM, 'mem:8M,block=512'), file_ns(FILE, 'file', ana_group=2),
             target.namespace(HUNG, 'fault:stuck:op=write:ms=%d@mem:8M,block=512' % HANG_MS),
             file_ns(POOR, 'poor'),
-            target.namespace(LONG, 'fault:delay:op=zero:count=1:ms=%d@mem:8M,block=512' % ERASE_MS)]},
+            target.namespace(LONG, 'fault:delay:op=zero:count=1:ms=%d@mem:8M,block=512' % ERASE_MS),
+            target.namespace(HALVES, 'fault:split:op=write:after=1:ms=60000@file:%s,size=8M,block=512' % path('halves'), ana_group=3)]},
         {'nqn': NQN_B, 'serial': 'B', 'allow_any_host': True, 'rights': target.ALL_RIGHTS, 'namespaces': [file_ns(1, 'b')]}])
 finally:
     for name in os.listdir(FOLDER):
