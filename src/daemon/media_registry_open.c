@@ -449,10 +449,14 @@ static bool backing_has_passed(const struct media_registry *registry, struct bac
 {
 	/* The change is being undone: this is the former namespace. */
 	if (entry->next && backing != entry->next)
-		return false;
-	if (entry->next)
-		entry->has_passed = ns_backing_live(entry->next) != ns_backing_live(entry->backing);
-	else if (entry->entry.is_new)
+		return entry->has_passed;
+	if (entry->next) {
+		entry->next_has_passed =
+			entry->has_passed ||
+			ns_backing_live(entry->next) != ns_backing_live(entry->backing);
+		return entry->next_has_passed;
+	}
+	if (entry->entry.is_new)
 		entry->has_passed = file_has_owner(registry, entry);
 	return entry->has_passed;
 }
@@ -550,7 +554,10 @@ static int gates_take(struct media_registry *registry, struct media_error *ret_e
 bool media_registry_has_passed_any(const struct media_registry *registry)
 {
 	list_for_each(node, &registry->backings) {
-		if (list_entry(node, struct backing_entry, entry.node)->has_passed)
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
+
+		if (entry->has_passed || entry->next_has_passed)
 			return true;
 	}
 	return false;
