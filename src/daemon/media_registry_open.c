@@ -319,6 +319,16 @@ static int format_check(const struct media_registry *registry, const struct ns_b
 	return -EBUSY;
 }
 
+/* When a change is taken back, the former namespace keeps its medium. A medium without size=
+ * follows the size of its file, which the change may have grown. */
+static bool backing_is_taken_back(const struct media_registry *registry,
+				  const struct ns_backing *backing, const struct media_wish *wish,
+				  const struct ns_live *live)
+{
+	return registry->is_taking_back && ns_backing_live(backing) == live &&
+	       strcmp(ns_backing_media(backing)->spec, wish->spec) == 0;
+}
+
 /* Finds the entry's backing that is as wished. If none is, opens one beside the present one. */
 static int backing_choose(struct media_registry *registry, struct backing_entry *entry,
 			  const struct media_wish *wish, struct ns_live *live,
@@ -334,8 +344,9 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 			 wish->is_clustered ? "without" : "in common with");
 		return -EBUSY;
 	}
-	if (backing_is_as_wished(entry->backing, wish, live) &&
-	    !is_retried(registry, ns_backing_media(entry->backing), wish)) {
+	if (backing_is_taken_back(registry, entry->backing, wish, live) ||
+	    (backing_is_as_wished(entry->backing, wish, live) &&
+	     !is_retried(registry, ns_backing_media(entry->backing), wish))) {
 		*ret_backing = entry->backing;
 		return 0;
 	}

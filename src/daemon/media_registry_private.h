@@ -97,6 +97,8 @@ struct media_registry {
 	bool has_started;
 	bool is_unkept; /* the document of this transaction could not be kept */
 	bool is_kept;   /* the document of this transaction is kept */
+	/* In this transaction: the change was not kept, and the former configuration is built. */
+	bool is_taking_back;
 	struct keeper keeper;
 	struct peers *peers; /* NULL: not a member of a cluster */
 };
