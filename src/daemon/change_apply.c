@@ -468,13 +468,19 @@ static void run_build(struct change_run *run)
 	if (change_run_is_held(run, run_build))
 		return;
 	res = run_snapshot(run, &snapshot, &run->result.errors);
-	if (res == -EINPROGRESS)
+	if (res == -EINPROGRESS) {
 		media_registry_wait(changes->options.registry, changes->options.control, run_opened,
 				    run);
-	else if (res < 0)
+		return;
+	}
+	if (res < 0) {
+		/* A failure before media_registry_begin leaves the transaction of the first build
+		 * open. */
+		media_registry_rollback(changes->options.registry);
 		run_refuse(run, res);
-	else
-		run_apply(run, snapshot);
+		return;
+	}
+	run_apply(run, snapshot);
 }
 
 void change_run_apply(struct change_run *run)
