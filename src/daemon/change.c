@@ -126,17 +126,29 @@ void change_run_end(struct change_run *run)
 	change_run_answer(run);
 }
 
-/* The target stops, and its commands end. */
-static void answers_end(struct changes *changes)
+static struct drain *drain_with_answer(const struct changes *changes)
 {
 	list_for_each(node, &changes->draining) {
 		struct drain *drain = list_entry(node, struct drain, node);
 
-		if (!drain->has_answer)
-			continue;
+		if (drain->has_answer)
+			return drain;
+	}
+	return NULL;
+}
+
+/* The target stops, and its commands end. Searches from the start each time, because the answer to
+ * a host's command may end drains. */
+static void answers_end(struct changes *changes)
+{
+	struct drain *drain;
+
+	while ((drain = drain_with_answer(changes))) {
+		struct change_run *run = drain->run;
+
 		drain->has_answer = false;
-		change_run_answer(drain->run);
 		drain->run = NULL;
+		change_run_answer(run);
 	}
 }
 

@@ -424,6 +424,14 @@ static void run_refuse(struct change_run *run, int res)
 	change_run_fail_told(run, res);
 }
 
+/* The target stops before anything of the change is in force. */
+static void run_stop(struct change_run *run)
+{
+	media_registry_rollback(run->changes->options.registry);
+	config_errors_add(&run->result.errors, "the target is stopping");
+	run_refuse(run, -ESHUTDOWN);
+}
+
 static void run_build(struct change_run *run);
 
 /* All media of the change have opened, or failed to open. */
@@ -431,13 +439,10 @@ static void run_opened(void *arg, int res)
 {
 	struct change_run *run = arg;
 
-	if (res == 0) {
+	if (res == 0)
 		run_build(run);
-		return;
-	}
-	media_registry_rollback(run->changes->options.registry);
-	config_errors_add(&run->result.errors, "the target is stopping");
-	run_refuse(run, res);
+	else
+		run_stop(run);
 }
 
 static void run_apply(struct change_run *run, struct snapshot *snapshot)
@@ -467,14 +472,25 @@ static void run_build(struct change_run *run)
 
 	if (change_run_is_held(run, run_build))
 		return;
+	/* Media that open late would delay the stop. */
+	if (changes->is_stopping) {
+		run_stop(run);
+		return;
+	}
 	res = run_snapshot(run, &snapshot, &run->result.errors);
-	if (res == -EINPROGRESS)
+	if (res == -EINPROGRESS) {
 		media_registry_wait(changes->options.registry, changes->options.control, run_opened,
 				    run);
-	else if (res < 0)
+		return;
+	}
+	if (res < 0) {
+		/* A failure before media_registry_begin leaves the transaction of the first build
+		 * open. */
+		media_registry_rollback(changes->options.registry);
 		run_refuse(run, res);
-	else
-		run_apply(run, snapshot);
+		return;
+	}
+	run_apply(run, snapshot);
 }
 
 void change_run_apply(struct change_run *run)

@@ -184,11 +184,14 @@ bool media_registry_begin(struct media_registry *registry)
 {
 	bool is_again = registry->has_begun;
 
-	if (is_again && !registry->openings.has_waited)
+	if (is_again && !registry->openings.has_waited) {
+		registry->is_taking_back = !registry->is_kept;
 		return false;
+	}
 	registry->has_begun = true;
 	registry->openings.has_waited = false;
 	registry->is_kept = false;
+	registry->is_taking_back = false;
 	entries_begin(&registry->backings, is_again);
 	entries_begin(&registry->lives, is_again);
 	entries_begin(&registry->subsystems, is_again);

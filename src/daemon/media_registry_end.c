@@ -353,6 +353,7 @@ void media_registry_commit(struct media_registry *registry)
 			registry_put_backing(entry->backing);
 			entry->backing = entry->next;
 			entry->next = NULL;
+			entry->has_passed = entry->next_has_passed;
 		}
 		entry_note_served(registry, entry);
 		if (is_changed && registry_key_path(entry->key))
@@ -376,6 +377,7 @@ void media_registry_commit(struct media_registry *registry)
 		entry->is_given_up = false;
 		/* Not kept: the namespace stays withheld until a change is. */
 		entry->has_passed &= !registry->is_kept;
+		entry->next_has_passed = false;
 		if (!entry->entry.is_used)
 			registry_release_backing(registry, entry);
 	}
@@ -447,7 +449,7 @@ void media_registry_rollback(struct media_registry *registry)
 		struct backing_entry *entry = list_entry(node, struct backing_entry, entry.node);
 		bool is_undone = true;
 
-		entry->has_passed &= !entry->next;
+		entry->next_has_passed = false;
 		registry_drop_gate(entry);
 		if (entry->next) {
 			is_undone = backing_undo(entry, entry->next);

@@ -319,6 +319,16 @@ static int format_check(const struct media_registry *registry, const struct ns_b
 	return -EBUSY;
 }
 
+/* When a change is taken back, the former namespace keeps its medium. A medium without size=
+ * follows the size of its file, which the change may have grown. */
+static bool backing_is_taken_back(const struct media_registry *registry,
+				  const struct ns_backing *backing, const struct media_wish *wish,
+				  const struct ns_live *live)
+{
+	return registry->is_taking_back && ns_backing_live(backing) == live &&
+	       strcmp(ns_backing_media(backing)->spec, wish->spec) == 0;
+}
+
 /* Finds the entry's backing that is as wished. If none is, opens one beside the present one. */
 static int backing_choose(struct media_registry *registry, struct backing_entry *entry,
 			  const struct media_wish *wish, struct ns_live *live,
@@ -334,8 +344,9 @@ static int backing_choose(struct media_registry *registry, struct backing_entry 
 			 wish->is_clustered ? "without" : "in common with");
 		return -EBUSY;
 	}
-	if (backing_is_as_wished(entry->backing, wish, live) &&
-	    !is_retried(registry, ns_backing_media(entry->backing), wish)) {
+	if (backing_is_taken_back(registry, entry->backing, wish, live) ||
+	    (backing_is_as_wished(entry->backing, wish, live) &&
+	     !is_retried(registry, ns_backing_media(entry->backing), wish))) {
 		*ret_backing = entry->backing;
 		return 0;
 	}
@@ -449,10 +460,14 @@ static bool backing_has_passed(const struct media_registry *registry, struct bac
 {
 	/* The change is being undone: this is the former namespace. */
 	if (entry->next && backing != entry->next)
-		return false;
-	if (entry->next)
-		entry->has_passed = ns_backing_live(entry->next) != ns_backing_live(entry->backing);
-	else if (entry->entry.is_new)
+		return entry->has_passed;
+	if (entry->next) {
+		entry->next_has_passed =
+			entry->has_passed ||
+			ns_backing_live(entry->next) != ns_backing_live(entry->backing);
+		return entry->next_has_passed;
+	}
+	if (entry->entry.is_new)
 		entry->has_passed = file_has_owner(registry, entry);
 	return entry->has_passed;
 }
@@ -550,7 +565,10 @@ static int gates_take(struct media_registry *registry, struct media_error *ret_e
 bool media_registry_has_passed_any(const struct media_registry *registry)
 {
 	list_for_each(node, &registry->backings) {
-		if (list_entry(node, struct backing_entry, entry.node)->has_passed)
+		const struct backing_entry *entry =
+			list_entry(node, struct backing_entry, entry.node);
+
+		if (entry->has_passed || entry->next_has_passed)
 			return true;
 	}
 	return false;

@@ -43,8 +43,10 @@ struct backing_entry {
 	bool has_gate;
 	/* In this transaction: no host may use the namespace. */
 	bool is_withheld;
-	/* The store was another namespace's, and the document does not have the change yet. */
+	/* The store was another namespace's, and the document does not have the change yet: of
+	 * `backing`, and of `next`. */
 	bool has_passed;
+	bool next_has_passed;
 	/* What the state store has under the UUID, for clustered namespaces. NULL: unknown. */
 	struct entry_served *served;
 };
@@ -95,6 +97,8 @@ struct media_registry {
 	bool has_started;
 	bool is_unkept; /* the document of this transaction could not be kept */
 	bool is_kept;   /* the document of this transaction is kept */
+	/* In this transaction: the change was not kept, and the former configuration is built. */
+	bool is_taking_back;
 	struct keeper keeper;
 	struct peers *peers; /* NULL: not a member of a cluster */
 };

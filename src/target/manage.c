@@ -145,14 +145,25 @@ static void stop_on_timer(struct reactor_timer *timer)
 	stop_end(container_of(timer, struct manage_stop, timer), -ETIMEDOUT);
 }
 
-static void stops_look(struct target *target)
+static struct manage_stop *stop_over_find(const struct target *target)
 {
-	list_for_each_safe(node, &target->manage_stops) {
+	list_for_each(node, &target->manage_stops) {
 		struct manage_stop *stop = list_entry(node, struct manage_stop, node);
 
 		if (stop_is_over(stop))
-			stop_end(stop, 0);
+			return stop;
 	}
+	return NULL;
+}
+
+static void stops_look(struct target *target)
+{
+	struct manage_stop *stop;
+
+	/* Search from the start each time: `done` may answer other requests, and that ends other
+	 * stops. */
+	while ((stop = stop_over_find(target)))
+		stop_end(stop, 0);
 }
 
 void manage_done(struct manage_request *request)

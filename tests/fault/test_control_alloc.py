@@ -5,10 +5,12 @@ The Nth allocation of the control thread fails while it handles a request of the
 whole or has left no trace, also in the store.
 """
 
+import copy
 import mmap
 import os
 import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nvmetcp as n  # noqa: E402
@@ -37,6 +39,7 @@ DRY_RUNS = (('POST', NAMESPACES + '?dry_run=true', {'nsid': 9, 'media': 'mem:1M'
 REFUSALS = (500, 503, 507)
 READS = ('/v1/config', '/v1/ports', NAMESPACES, '/v1/history', '/v1/audit', '/v1/health')
 ALLOCATIONS_MAX = 20000
+LATE_MS = 400
 
 
 class Shimmed(target.Target):
@@ -143,7 +146,34 @@ def read(t, tgt, path):
     t.eq(bad, [], 'GET %s: whichever of %d allocations fails' % (path, count))
 
 
+def after_wait(t, tgt):
+    """The allocations after a change has waited for a medium: what it had opened before is undone."""
+    path = os.path.join(tgt.folder, 'opened-before')
+    before, left, number = tgt.api().get('/v1/config').json, [], 0
+    document = copy.deepcopy(before)
+    document['subsystems'][0]['namespaces'] += [
+        {'nsid': 8, 'media': 'file:%s,size=1M' % path}, {'nsid': 9, 'media': 'fault:late:op=open:ms=%d@mem:1M' % LATE_MS}]
+    status = 0
+    while status // 100 != 2 and number < ALLOCATIONS_MAX:
+        number += 1
+        with restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock')) as conn:
+            conn.send(restapi.request('PUT', '/v1/config', document))
+            target.poll(lambda: os.path.exists(path))
+            time.sleep(LATE_MS / 2000)
+            tgt.fail(number)
+            status = conn.receive().status
+            tgt.fail(0)
+        if status // 100 != 2 and os.path.exists(path):
+            left.append((number, status))
+            break
+    t.eq(left, [], 'a change that waited for a medium: whichever of %d allocations fails afterwards' % (number - 1))
+    t.ok(number > 1, 'some do')
+    t.eq(tgt.api().put('/v1/config', before).status, 200, 'the change is taken back')
+
+
 def test(t, tgt):
+    with t.guard('after_wait'):
+        after_wait(t, tgt)
     for request, back in CHANGES:
         with t.guard('%s %s' % request[:2]):
             change(t, tgt, request, back)

@@ -388,6 +388,38 @@ def undone_growth_is_corrected(t):
         world.remove()
 
 
+def undone_growth_without_size(t):
+    """As undone_growth_is_corrected, for a namespace that has the size of its file."""
+    world = World()
+    path = os.path.join(world.folder, 'one')
+    with open(path, 'wb') as file:
+        file.truncate(8 << 20)
+    world.args = ['--listen', '127.0.0.1:%d' % world.port, '--ns', 'file:%s,block=4096' % path]
+
+    def size():
+        with nvmetcp.Host(('127.0.0.1', world.port), store_world.DEFAULT_NQN) as host:
+            return struct.unpack_from('<Q', bytes(host.admin.identify(0, 1).data))[0] * 4096
+
+    try:
+        world.start()
+        before = world.document()
+        open(world.full_path, 'w').close()
+        status, answer = world.call('PATCH', ns_path(1), {'size': '16M'})
+        t.ok(status >= 400, 'a full disk: a growth of a namespace without size= is refused', why=str(answer))
+        t.eq((os.path.getsize(path), size()), (8 << 20, 8 << 20), 'the file and the namespace have their former size')
+        t.ok(not world.says('could be neither saved nor undone'), 'the growth is undone', why=world.log())
+        os.truncate(path, 16 << 20)
+        t.ok(world.call('PATCH', ns_path(1), {'label': 'a'})[0] >= 400, 'so is a change while the file has grown by itself')
+        t.eq((world.document(), size()), (before, 8 << 20), 'it is undone too')
+        os.unlink(world.full_path)
+        status, answer = world.call('PATCH', ns_path(1), {'label': 'a'})
+        t.ok(status == 200, 'once there is room, the same change succeeds', why=str(answer))
+        t.eq(size(), 16 << 20, 'and serves the new size')
+        t.eq(world.stop(), 0, 'it ends with status 0')
+    finally:
+        world.remove()
+
+
 def undone_recreate(t):
     """A recreate that cannot be saved leaves no empty file that is served under the former UUID."""
     world = World()
@@ -597,8 +629,8 @@ def read_only(t):
 def main():
     t = Tap()
     for test in (full_by_shim, kept_counters_fail, no_room_for_hosts, second_commit_fails, undone_keeps_data, undone_hand_over,
-                 undone_discards_nothing, undone_leaves_no_file, undone_growth_is_corrected, undone_recreate,
-                 undone_removal_of_lost, full_for_real, locked, damaged, read_only):
+                 undone_discards_nothing, undone_leaves_no_file, undone_growth_is_corrected, undone_growth_without_size,
+                 undone_recreate, undone_removal_of_lost, full_for_real, locked, damaged, read_only):
         with t.guard(test.__name__):
             test(t)
     sys.exit(t.done())

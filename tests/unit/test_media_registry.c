@@ -353,6 +353,7 @@ static void a_store_that_passes_is_withheld_until_the_change_is_kept(void)
 {
 	static const char former[] = "'namespaces':[{'media':'file:%s/a,size=1M'," U1 "}]";
 	static const char next[] = "'namespaces':[{'media':'file:%s/a,size=1M'," U2 "}]";
+	static const char grown[] = "'namespaces':[{'media':'file:%s/a,size=2M'," U1 "}]";
 
 	begin();
 #pragma GCC diagnostic push
@@ -377,6 +378,10 @@ static void a_store_that_passes_is_withheld_until_the_change_is_kept(void)
 	/* Neither kept nor undone: the next change that is kept releases the store. */
 	EXPECT(is_withheld(build(former, folder)));
 	media_registry_commit_unkept(registry);
+	EXPECT(is_withheld(build(former, folder)));
+	media_registry_rollback(registry);
+	/* A growth that is taken back. */
+	EXPECT(is_withheld(build(grown, folder)));
 	EXPECT(is_withheld(build(former, folder)));
 	media_registry_rollback(registry);
 	EXPECT(is_withheld(build(former, folder)));

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 ANA `change` ends within ANATT, also while another change waits for a medium that opens late: the second step of a
-transition, and the end of a `change` that a document has set. The waiting change is carried out afterwards. NVMe
+transition, and the end of a `change` that a document has set. The waiting change is carried out afterwards, unless the
+target stops. NVMe
 Base 2.1, section 8.1.1.8; docs/adr/0028.
 """
 
@@ -13,6 +14,7 @@ import time
 import nvmetcp as n
 import restapi
 import target
+import threadstop
 from tap import Tap
 
 SPEC = 'Base 8.1.1.8'
@@ -88,12 +90,38 @@ def hold(t, tgt, host):
     added(t, tgt, late, host, 'hold')
 
 
+def stopped(t, tgt):
+    """A change waits for the end of a hold, which a reactor delays, when the target is stopped."""
+    why = threadstop.why_not()
+    if why:
+        t.skip('a change that waits for a hold when the target stops', why)
+        return
+    document = api(tgt).get('/v1/config').json
+    document['ports'][0]['ana'] = [{'group': 1, 'state': 'change'}]
+    since = time.monotonic()
+    t.eq(api(tgt).put('/v1/config', document).status, 200, 'a document sets "change"')
+    target.poll(lambda: time.monotonic() > since + ANATT_S - 1.7, ANATT_S)
+    reactor = next(comm for comm, *_ in tgt.threads().values() if comm.startswith('weft-r'))
+    with threadstop.Stopped(tgt.process, reactor):
+        target.poll(lambda: time.monotonic() > since + ANATT_S + 1, ANATT_S)
+        late = add_late(tgt)
+        tgt.terminate()
+        time.sleep(0.3)
+    since = time.monotonic()
+    t.eq(late.answer().status, 503, 'a change that waits for a hold is refused by a stop')
+    t.eq(tgt.wait_exit(), 0, 'and the target ends')
+    passed = time.monotonic() - since
+    t.ok(passed < LATE_MS / 2000, 'without waiting for the medium of the change', why='%.1f s' % passed)
+
+
 def test(t, tgt):
     with tgt.host() as host:
         with t.guard('second step'):
             second_step(t, tgt, host)
         with t.guard('hold'):
             hold(t, tgt, host)
+    with t.guard('stopped'):
+        stopped(t, tgt)
 
 
 target.run(Tap(), test, namespaces=[

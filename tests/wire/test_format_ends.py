@@ -8,6 +8,7 @@ changes do not end the Format. docs/adr/0028, docs/adr/0034.
 
 import os
 import tempfile
+import threading
 import time
 
 import nvmetcp as n
@@ -21,7 +22,8 @@ ERASE, ALL = 1 << 9, 0xffffffff
 DATA, SLOW, OTHER = 1, 2, 3
 PIECE, PIECES, BLOCK = 16 << 20, 4, 512
 MINE = b'\xaa' * BLOCK
-HANGS_MS, STUCK_MS, SLOW_MS = 600000, 1500, 200
+HANGS_MS, STUCK_MS, SLOW_MS, TOGETHER_MS = 600000, 1500, 200, 4000
+SETTLE_S = 0.5
 PATIENCE_S, BARRIER_END_S = 60, 9
 RIGHTS = {'any': ['format']}
 SUBSYSTEM = '/v1/subsystems/%s' % target.NQN
@@ -104,6 +106,40 @@ def others(t, tgt):
             end(tgt)
 
 
+def together(t, tgt):
+    """
+    The host of a Format has left, and the piece in flight hangs. Changes that are answered when it ends, and another
+    Format among them, end together.
+    """
+    t.eq(api(tgt).post(NAMESPACES, {'nsid': OTHER, 'media': 'mem:1M'}).status, 201, 'a namespace is added')
+    with tgt.host() as host:
+        host.queue()
+        begin(t, tgt, host, 'fault:stuck:op=zero:after=1:ms=%d' % TOGETHER_MS)
+    answers = []
+
+    def label(i):
+        answers.append(api(tgt).patch('%s/%d' % (NAMESPACES, DATA), {'label': 'l%d' % i}).status)
+
+    try:
+        time.sleep(SETTLE_S)
+        with tgt.host() as host:
+            cmd = host.admin.submit(FORMAT, OTHER, cdw10=ERASE)
+            time.sleep(SETTLE_S)
+            changes = [threading.Thread(target=label, args=(i,)) for i in range(3)]
+            for change in changes:
+                change.start()
+                time.sleep(0.1)
+            t.status(host.admin.wait(cmd, PATIENCE_S), n.OK, 'a Format beside one that hangs succeeds', SPEC)
+            for change in changes:
+                change.join()
+            t.eq(answers, [200] * 3, 'and changes behind it', SPEC)
+        t.ok(tgt.is_running(), 'the target goes on')
+    finally:
+        if tgt.is_running():
+            api(tgt).delete('%s/%d' % (NAMESPACES, OTHER))
+            end(tgt)
+
+
 def test(t, tgt):
     hangs, stuck = ('fault:%s:op=zero:after=1:ms=%d' % rule for rule in (('delay', HANGS_MS), ('stuck', STUCK_MS)))
     for what in CHANGES:
@@ -114,6 +150,8 @@ def test(t, tgt):
         ends(t, tgt, 'hidden', ALL, hangs, [False, True, True, True])
     with t.guard('others'):
         others(t, tgt)
+    with t.guard('together'):
+        together(t, tgt)
 
 
 try:
