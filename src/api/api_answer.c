@@ -195,8 +195,6 @@ void api_change_done(void *arg_call, struct change_result *result)
 		change_fail(call, result);
 		return;
 	}
-	if (call->changed && !call->is_dry_run)
-		call->changed(call);
 	if (answer.generation == 0)
 		answer.generation = daemon_generation(call->api->daemon);
 	root = json_pack("{s:I, s:b, s:o}", "generation", (json_int_t)answer.generation, "applied",
@@ -226,12 +224,21 @@ static int change_edit(json_t *document, void *arg, struct config_errors *errors
 	return res;
 }
 
+static void change_ended(void *arg_call, const struct change_result *result)
+{
+	struct api_call *call = arg_call;
+
+	if (result->res == 0 && call->changed && !call->is_dry_run)
+		call->changed(call);
+}
+
 void api_change(struct api_call *call,
 		int (*edit)(struct api_call *call, json_t *document, struct config_errors *errors))
 {
 	struct change change = {
 		.edit = change_edit,
 		.done = api_change_done,
+		.ended = change_ended,
 		.arg = call,
 		.origin = call->origin[0] ? call->origin : "rest",
 		.expected_generation = call->expected_generation,

@@ -52,7 +52,8 @@ struct api_call {
 	char note[480];  /* from the edit, for the answer; empty: none */
 	json_t *extra;   /* added to the answer of a change; NULL: nothing */
 	char *location;  /* path of what the change made; NULL: none */
-	/* Called when the change is in force and kept, before the answer. NULL: nothing to do. */
+	/* Called when the change is in force and kept, before the next change begins and before the
+	 * answer. NULL: nothing to do. */
 	void (*changed)(struct api_call *call);
 	struct manage_file
 		*file; /* file of a removed namespace whose data are given up; else NULL */

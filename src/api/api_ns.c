@@ -308,7 +308,8 @@ static void data_tell(struct api_call *call, const char *data, const char *path)
 		json_object_set_new(call->extra, "file", json_string(path));
 }
 
-/* The removal is in force and kept, so the file can be deleted. */
+/* The removal is in force and kept, so the file can be deleted. No later change has begun, so none
+ * has brought the namespace back. */
 static void ns_removed(struct api_call *call)
 {
 	const struct manage_file *file = call->file;

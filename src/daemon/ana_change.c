@@ -250,16 +250,23 @@ static int first_edit(json_t *document, void *arg, struct config_errors *errors)
 	return 0;
 }
 
-static void first_done(void *arg, struct change_result *result)
+/* Here and not with the answer: a transition that begins before the answer is not overtaken. */
+static void first_ended(void *arg, const struct change_result *result)
 {
 	struct transition *transition = arg;
 	struct transition *overtaken;
 
-	transition->result = *result;
-	result->diff = NULL;
 	while (result->res == 0 && !transition->change.is_dry_run &&
 	       (overtaken = others_find(transition)))
 		overtaken->is_under_way = false;
+}
+
+static void first_done(void *arg, struct change_result *result)
+{
+	struct transition *transition = arg;
+
+	transition->result = *result;
+	result->diff = NULL;
 	if (result->res < 0 || !transition->is_under_way) {
 		/* on_drained is not called after a failed change. */
 		if (result->res < 0)
@@ -277,6 +284,7 @@ int ana_change(struct daemon *daemon, const struct ana_change *change)
 	const struct change first = {
 		.edit = first_edit,
 		.done = first_done,
+		.ended = first_ended,
 		.drained = may_wait ? on_drained : NULL,
 		.scope = transition_scope,
 		.arg = transition,

@@ -91,6 +91,13 @@ static void run_free(struct change_run *run)
 	free(run);
 }
 
+/* Before the next change begins, and before the answer. */
+static void change_tell_ended(const struct change *change, const struct change_result *result)
+{
+	if (change->ended)
+		change->ended(change->arg, result);
+}
+
 void change_run_answer(struct change_run *run)
 {
 	run->change.done(run->change.arg, &run->result);
@@ -108,6 +115,7 @@ void change_run_end(struct change_run *run)
 	run->result.generation = changes->generation;
 	run_log(run);
 	run_free_documents(run);
+	change_tell_ended(&run->change, &run->result);
 	if (run->kind == RUN_START)
 		memory_trim();
 	else if (!changes->is_stopping && !changes->trim_timer.armed)
@@ -359,6 +367,7 @@ static void change_refuse(const struct changes *changes, const struct change *ch
 	struct change_result result = {.res = -ENOMEM, .generation = changes->generation};
 
 	config_errors_add(&result.errors, "out of memory");
+	change_tell_ended(change, &result);
 	change->done(change->arg, &result);
 }
 
@@ -441,6 +450,7 @@ bool changes_cancel(struct changes *changes, const struct change *change)
 			continue;
 		list_remove(&run->node);
 		config_errors_add(&result.errors, "the change was cancelled before it began");
+		change_tell_ended(&run->change, &result);
 		run->change.done(run->change.arg, &result);
 		run_free(run);
 		return true;

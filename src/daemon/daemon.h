@@ -110,6 +110,10 @@ struct change {
 	 * has changed. Called before daemon_change returns when there is no memory to queue the
 	 * change. */
 	void (*done)(void *arg, struct change_result *result);
+	/* Called once, before `done` and before the next change begins: `done` may wait for
+	 * commands, and other changes run meanwhile. Effects that must not undo a later change
+	 * belong here. May be NULL. */
+	void (*ended)(void *arg, const struct change_result *result);
 	/* Called after `done`, for the commands of the scope, as by target_apply_and_drain. Not
 	 * called after an error. May be NULL. */
 	void (*drained)(void *arg, int res);

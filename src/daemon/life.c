@@ -449,21 +449,28 @@ static void peers_started(void *arg, int res, const char *error)
 	}
 }
 
-static void peers_rebuilt(void *arg, struct change_result *result)
+/* Here and not with the answer: the next comparison waits for this. */
+static void peers_rebuild_ended(void *arg, const struct change_result *result)
 {
 	struct daemon *daemon = arg;
 
+	peers_on_rebuilt(daemon->peers, result->res);
+}
+
+static void peers_rebuilt(void *arg, struct change_result *result)
+{
 	if (result->res < 0 && result->res != -ESHUTDOWN)
 		config_errors_log("cannot apply the result of comparing files with other members",
 				  &result->errors);
-	peers_on_rebuilt(daemon->peers, result->res);
 }
 
 static void peers_rebuild(void *arg)
 {
 	struct daemon *daemon = arg;
-	const struct change change = {
-		.done = peers_rebuilt, .arg = daemon, .origin = "members of the cluster"};
+	const struct change change = {.ended = peers_rebuild_ended,
+				      .done = peers_rebuilt,
+				      .arg = daemon,
+				      .origin = "members of the cluster"};
 
 	changes_rebuild(daemon->changes, &change);
 }

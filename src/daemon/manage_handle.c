@@ -7,8 +7,8 @@
  * A request waits in the queue of changes, and is judged again when its change begins. A request
  * that is cancelled before leaves the queue at once.
  *
- * The file of a deleted namespace is removed after the change was kept: a crash in between leaves
- * an unused file, never a namespace without its file.
+ * The file of a deleted namespace is removed after the change was kept, and before the next change
+ * begins: a crash in between leaves an unused file, never a namespace without its file.
  */
 #include "base/log.h"
 #include "daemon/manage.h"
@@ -123,6 +123,15 @@ static void files_remove(struct daemon *daemon, const struct manage_edit *edit)
 	}
 }
 
+/* Here and not with the answer: a later change may bring the namespace back before the answer. */
+static void job_ended(void *arg, const struct change_result *result)
+{
+	struct manage_job *job = arg;
+
+	if (result->res == 0)
+		files_remove(job->daemon, &job->edit);
+}
+
 static void job_done(void *arg, struct change_result *result)
 {
 	struct manage_job *job = arg;
@@ -132,8 +141,6 @@ static void job_done(void *arg, struct change_result *result)
 	/* A host that protects a namespace relies on an end of all writes. */
 	if (result->is_late && request->kind == MANAGE_WRITE_PROTECT)
 		request->status = NVME_SC_INTERNAL;
-	if (result->res == 0)
-		files_remove(job->daemon, &job->edit);
 	manage_edit_release(&job->edit);
 	free(job);
 	manage_done(request);
@@ -181,6 +188,7 @@ void manage_handle(void *daemon, struct manage_request *request)
 	daemon_change(daemon, &(struct change){
 				      .edit = job_edit,
 				      .done = job_done,
+				      .ended = job_ended,
 				      .arg = job,
 				      .origin = origin,
 				      .is_of_host = true,

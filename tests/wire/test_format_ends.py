@@ -140,6 +140,25 @@ def together(t, tgt):
             end(tgt)
 
 
+def left_at_once(t, tgt):
+    """The answer to a removal waits for the piece in flight. What the removal does to files and records does not."""
+    with tgt.host() as host:
+        host.queue()
+        cmd = begin(t, tgt, host, 'fault:stuck:op=zero:after=1:ms=%d' % STUCK_MS)
+        uuid = api(tgt).get(NS).json['uuid']
+        os.unlink(IMAGE)
+        answers = []
+        call = threading.Thread(target=lambda: answers.append(api(tgt).delete(NS + '?delete_data=true')))
+        call.start()
+        t.ok(target.poll(lambda: api(tgt).get(NS).status == 404, BARRIER_END_S), 'a removal that gives up the data')
+        removed = [one['uuid'] for one in api(tgt).get('/v1/removed').json['removed']]
+        t.ok(not answers and uuid not in removed, 'has forgotten the namespace before its answer, and before the next '
+             'change', SPEC, why=(answers, removed))
+        call.join()
+        t.eq((answers[0].status, answers[0].json['data']), (200, 'deleted'), 'the answer')
+        t.eq(host.admin.wait(cmd, PATIENCE_S).status, INTERRUPTED, 'the Format ends', SPEC)
+
+
 def test(t, tgt):
     hangs, stuck = ('fault:%s:op=zero:after=1:ms=%d' % rule for rule in (('delay', HANGS_MS), ('stuck', STUCK_MS)))
     for what in CHANGES:
@@ -148,10 +167,9 @@ def test(t, tgt):
             ends(t, tgt, what, SLOW, stuck, [False, False, True, True])
     with t.guard('all'):
         ends(t, tgt, 'hidden', ALL, hangs, [False, True, True, True])
-    with t.guard('others'):
-        others(t, tgt)
-    with t.guard('together'):
-        together(t, tgt)
+    for part in (others, together, left_at_once):
+        with t.guard(part.__name__):
+            part(t, tgt)
 
 
 try:
