@@ -159,7 +159,7 @@ def after_wait(t, tgt):
         with restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock')) as conn:
             conn.send(restapi.request('PUT', '/v1/config', document))
             target.poll(lambda: os.path.exists(path))
-            time.sleep(LATE_MS / 2000)
+            tgt.api().get('/v1/health')  # answered: the change waits
             tgt.fail(number)
             status = conn.receive().status
             tgt.fail(0)

@@ -23,7 +23,7 @@ DATA, SLOW, OTHER = 1, 2, 3
 PIECE, PIECES, BLOCK = 16 << 20, 4, 512
 MINE = b'\xaa' * BLOCK
 HANGS_MS, STUCK_MS, SLOW_MS, TOGETHER_MS = 600000, 1500, 200, 4000
-SETTLE_S = 0.5
+KEEP_ALIVE = 0x18
 PATIENCE_S, BARRIER_END_S = 60, 9
 RIGHTS = {'any': ['format']}
 SUBSYSTEM = '/v1/subsystems/%s' % target.NQN
@@ -112,6 +112,7 @@ def together(t, tgt):
     Format among them, end together.
     """
     t.eq(api(tgt).post(NAMESPACES, {'nsid': OTHER, 'media': 'mem:1M'}).status, 201, 'a namespace is added')
+    left_before = tgt.log().count('gone: the host closed')
     with tgt.host() as host:
         host.queue()
         begin(t, tgt, host, 'fault:stuck:op=zero:after=1:ms=%d' % TOGETHER_MS)
@@ -121,14 +122,13 @@ def together(t, tgt):
         answers.append(api(tgt).patch('%s/%d' % (NAMESPACES, DATA), {'label': 'l%d' % i}).status)
 
     try:
-        time.sleep(SETTLE_S)
+        t.ok(target.poll(lambda: tgt.log().count('gone: the host closed') > left_before), 'its host leaves')
         with tgt.host() as host:
             cmd = host.admin.submit(FORMAT, OTHER, cdw10=ERASE)
-            time.sleep(SETTLE_S)
+            host.admin.do(KEEP_ALIVE)  # answered: the Format was taken
             changes = [threading.Thread(target=label, args=(i,)) for i in range(3)]
             for change in changes:
                 change.start()
-                time.sleep(0.1)
             t.status(host.admin.wait(cmd, PATIENCE_S), n.OK, 'a Format beside one that hangs succeeds', SPEC)
             for change in changes:
                 change.join()
