@@ -2,6 +2,9 @@
 /*
  * Measures how long groups have been in `change` because a document set that state. See ana_hold.h.
  *
+ * A change may be refused after its snapshot was built. So building only notes in the holds what
+ * the snapshot has, and ana_holds_settle takes that over.
+ *
  * Control reactor only. A list is enough for a handful of groups.
  */
 #include "daemon/ana_hold.h"
@@ -23,14 +26,30 @@ struct ana_hold {
 	uint16_t port_id;
 	uint32_t group;
 	uint64_t since_ns;
-	bool is_used; /* the snapshot being built has the group in `change` */
-	bool is_over; /* timed out: a snapshot has the group as inaccessible */
+	bool is_in_force; /* a configuration in force has or had the group in `change` */
+	bool is_over;     /* timed out: the configuration in force has the group as inaccessible */
+	/* Of the snapshot that was built last. */
+	bool is_used;      /* its document has the group in `change` */
+	bool will_be_over; /* it has the group as inaccessible */
 };
+
+static void hold_free(struct ana_hold *hold)
+{
+	list_remove(&hold->node);
+	free(hold);
+}
 
 void ana_holds_begin(struct list *holds)
 {
-	list_for_each(node, holds)
-		list_entry(node, struct ana_hold, node)->is_used = false;
+	list_for_each_safe(node, holds) {
+		struct ana_hold *hold = list_entry(node, struct ana_hold, node);
+
+		hold->is_used = false;
+		hold->will_be_over = false;
+		/* The snapshot that had the group in `change` did not come into force. */
+		if (!hold->is_in_force)
+			hold_free(hold);
+	}
 }
 
 /* Returns the group's hold, which is created if missing. NULL: no memory. */
@@ -65,30 +84,31 @@ int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns)
 		if (!hold)
 			return -ENOMEM;
 		hold->is_used = true;
-		if (now_ns - hold->since_ns < HOLD_MAX_NS)
+		hold->will_be_over = now_ns - hold->since_ns >= HOLD_MAX_NS;
+		if (hold->will_be_over)
+			port->ana[i].state = ANA_INACCESSIBLE;
+	}
+	return 0;
+}
+
+void ana_holds_settle(struct list *holds)
+{
+	list_for_each_safe(node, holds) {
+		struct ana_hold *hold = list_entry(node, struct ana_hold, node);
+
+		if (!hold->is_used) {
+			hold_free(hold);
 			continue;
-		if (!hold->is_over)
+		}
+		if (hold->will_be_over && !hold->is_over)
 			log_warn(
 				"control",
 				"port %u, ANA group %u: in \"change\" for %u s, and hosts wait for "
 				"%u s at most; the group is inaccessible until another state is "
 				"set",
 				hold->port_id, hold->group, HOLD_MAX_S, TARGET_ANA_TRANSITION_S);
-		hold->is_over = true;
-		port->ana[i].state = ANA_INACCESSIBLE;
-	}
-	return 0;
-}
-
-void ana_holds_end(struct list *holds)
-{
-	list_for_each_safe(node, holds) {
-		struct ana_hold *hold = list_entry(node, struct ana_hold, node);
-
-		if (hold->is_used)
-			continue;
-		list_remove(&hold->node);
-		free(hold);
+		hold->is_in_force = true;
+		hold->is_over = hold->will_be_over;
 	}
 }
 
@@ -97,7 +117,7 @@ bool ana_holds_are_due(const struct list *holds, uint64_t now_ns)
 	list_for_each(node, holds) {
 		const struct ana_hold *hold = list_entry(node, struct ana_hold, node);
 
-		if (!hold->is_over && now_ns - hold->since_ns >= HOLD_MAX_NS)
+		if (hold->is_in_force && !hold->is_over && now_ns - hold->since_ns >= HOLD_MAX_NS)
 			return true;
 	}
 	return false;
@@ -105,6 +125,6 @@ bool ana_holds_are_due(const struct list *holds, uint64_t now_ns)
 
 void ana_holds_forget(struct list *holds)
 {
-	ana_holds_begin(holds);
-	ana_holds_end(holds);
+	list_for_each_safe(node, holds)
+		hold_free(list_entry(node, struct ana_hold, node));
 }

@@ -12,15 +12,14 @@
 
 #include "target/target.h"
 
-/* A snapshot is built between ana_holds_begin and ana_holds_end. ana_holds_apply is called for each
- * port of the snapshot in between. */
+/* A snapshot is being built. ana_holds_apply is called for each of its ports. */
 void ana_holds_begin(struct list *holds);
 /* Sets groups of the port that have timed out to inaccessible. Returns 0 or -ENOMEM. */
 int ana_holds_apply(struct list *holds, struct port *port, uint64_t now_ns);
-/* Frees the holds of groups that no port has in `change` any more. */
-void ana_holds_end(struct list *holds);
-/* True: a group has been in `change` for almost ANATT, and no snapshot has it as inaccessible yet.
- */
+/* The snapshot that was built last is in force. Frees the holds of groups that no port has in
+ * `change` any more. */
+void ana_holds_settle(struct list *holds);
+/* True: a group has been in `change` for almost ANATT, and is not inaccessible yet. */
 bool ana_holds_are_due(const struct list *holds, uint64_t now_ns);
 /* Frees all holds. At the end of the process. */
 void ana_holds_forget(struct list *holds);

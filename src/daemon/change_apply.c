@@ -17,6 +17,7 @@
 #include "daemon/snapshot_build.h"
 
 #include "base/log.h"
+#include "daemon/ana_hold.h"
 #include "daemon/leaving_flush.h"
 #include "daemon/manage.h"
 #include "daemon/media_registry.h"
@@ -137,13 +138,19 @@ static void run_tell_applying(struct changes *changes, const struct snapshot *sn
 		changes->options.applying(changes->options.arg, snapshot);
 }
 
+void changes_note_applied(struct changes *changes)
+{
+	ana_holds_settle(media_registry_ana_holds(changes->options.registry));
+	if (changes->options.applied)
+		changes->options.applied(changes->options.arg);
+}
+
 static void run_taken_back_end(struct change_run *run, int res, const char *error)
 {
 	struct changes *changes = run->changes;
 
 	if (res == 0) {
-		if (changes->options.applied)
-			changes->options.applied(changes->options.arg);
+		changes_note_applied(changes);
 		media_registry_rollback(changes->options.registry);
 		change_run_end(run);
 		return;
@@ -252,8 +259,8 @@ static void run_released_end(struct change_run *run, int res, const char *error)
 			  "a change by %s is saved, but the namespaces whose files were those of "
 			  "other namespaces stay inaccessible (%s); any other change serves them",
 			  run->origin, error && error[0] != 0 ? error : strerror(-res));
-	else if (run->changes->options.applied)
-		run->changes->options.applied(run->changes->options.arg);
+	else
+		changes_note_applied(run->changes);
 	run_accept(run);
 }
 
@@ -329,8 +336,7 @@ static void run_applied_go_on(struct change_run *run, int res, const char *error
 		return;
 	}
 	run->is_in_force = true;
-	if (run->changes->options.applied)
-		run->changes->options.applied(run->changes->options.arg);
+	changes_note_applied(run->changes);
 	/* No flush before a drain: drain_drained would drop a drain that ends during the flush. The
 	 * host's command that waits for the drain decides itself what becomes of the data. */
 	if (run->drain && !run->change.drained) {

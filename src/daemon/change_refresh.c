@@ -32,8 +32,8 @@ static void refreshed(void *arg, int res, const char *error)
 
 	changes->is_refreshing = false;
 	changes->held = NULL;
-	if (res == 0 && changes->options.applied)
-		changes->options.applied(changes->options.arg);
+	if (res == 0)
+		changes_note_applied(changes);
 	refreshes_done(&changes->refreshing, res);
 	if (held)
 		changes->held_go(held);

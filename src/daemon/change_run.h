@@ -93,6 +93,8 @@ void change_run_apply(struct change_run *run);
 bool change_run_is_held(struct change_run *run, void (*go)(struct change_run *run));
 /* Begins a refresh that waits, unless the target is applying a configuration. */
 void changes_refresh_go(struct changes *changes);
+/* The snapshot that was given to the target last is in force. */
+void changes_note_applied(struct changes *changes);
 /* Begins the next change in a later turn. */
 void changes_pump(struct changes *changes);
 

@@ -264,7 +264,6 @@ int snapshot_fill_ana(struct media_registry *registry, struct snapshot *snapshot
 	ana_holds_begin(holds);
 	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
 		res = ana_holds_apply(holds, &snapshot->ports[i], now_ns);
-	ana_holds_end(holds);
 	for (unsigned i = 0; res == 0 && i < snapshot->port_count; i++)
 		ana_transitions_apply(media_registry_ana_transitions(registry),
 				      &snapshot->ports[i]);

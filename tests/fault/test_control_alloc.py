@@ -10,7 +10,6 @@ import mmap
 import os
 import struct
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'wire'))
 import nvmetcp as n  # noqa: E402
@@ -159,7 +158,7 @@ def after_wait(t, tgt):
         with restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock')) as conn:
             conn.send(restapi.request('PUT', '/v1/config', document))
             target.poll(lambda: os.path.exists(path))
-            tgt.api().get('/v1/health')  # answered: the change waits
+            tgt.api().get('/v1/ports')  # answered after the turn in which the change began to wait
             tgt.fail(number)
             status = conn.receive().status
             tgt.fail(0)

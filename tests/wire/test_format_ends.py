@@ -8,7 +8,6 @@ changes do not end the Format. docs/adr/0028, docs/adr/0034.
 
 import os
 import tempfile
-import threading
 import time
 
 import nvmetcp as n
@@ -23,7 +22,6 @@ DATA, SLOW, OTHER = 1, 2, 3
 PIECE, PIECES, BLOCK = 16 << 20, 4, 512
 MINE = b'\xaa' * BLOCK
 HANGS_MS, STUCK_MS, SLOW_MS, TOGETHER_MS = 600000, 1500, 200, 4000
-KEEP_ALIVE = 0x18
 PATIENCE_S, BARRIER_END_S = 60, 9
 RIGHTS = {'any': ['format']}
 SUBSYSTEM = '/v1/subsystems/%s' % target.NQN
@@ -42,6 +40,14 @@ CHANGES = {
 
 def api(tgt):
     return restapi.Client(os.path.join(tgt.folder, 'state', 'weft.sock'))
+
+
+def ask(tgt, method, path, body):
+    """Sends a request and does not wait for the answer."""
+    conn = restapi.Connection(os.path.join(tgt.folder, 'state', 'weft.sock'))
+    conn.send(restapi.request(method, path, body))
+    tgt.wait_taken(conn)
+    return conn
 
 
 def intact():
@@ -111,28 +117,22 @@ def together(t, tgt):
     The host of a Format has left, and the piece in flight hangs. Changes that are answered when it ends, and another
     Format among them, end together.
     """
-    t.eq(api(tgt).post(NAMESPACES, {'nsid': OTHER, 'media': 'mem:1M'}).status, 201, 'a namespace is added')
-    left_before = tgt.log().count('gone: the host closed')
+    t.eq(api(tgt).post(NAMESPACES, {'nsid': OTHER, 'media': 'mem:1M,block=4096'}).status, 201, 'a namespace is added')
     with tgt.host() as host:
         host.queue()
         begin(t, tgt, host, 'fault:stuck:op=zero:after=1:ms=%d' % TOGETHER_MS)
-    answers = []
-
-    def label(i):
-        answers.append(api(tgt).patch('%s/%d' % (NAMESPACES, DATA), {'label': 'l%d' % i}).status)
-
     try:
-        t.ok(target.poll(lambda: tgt.log().count('gone: the host closed') > left_before), 'its host leaves')
         with tgt.host() as host:
+            conn = host.queue()
+            t.status(conn.put(OTHER, 0, MINE * 8, 8 * BLOCK), n.OK, 'with a block')
             cmd = host.admin.submit(FORMAT, OTHER, cdw10=ERASE)
-            host.admin.do(KEEP_ALIVE)  # answered: the Format was taken
-            changes = [threading.Thread(target=label, args=(i,)) for i in range(3)]
+            t.ok(target.poll(lambda: bytes(conn.read(OTHER, 0, 1, BLOCK).data) == bytes(BLOCK)),
+                 'a Format beside one that hangs is in force')
+            changes = [ask(tgt, 'PATCH', '%s/%d' % (NAMESPACES, DATA), {'label': 'l%d' % i}) for i in range(3)]
+            t.status(host.admin.wait(cmd, PATIENCE_S), n.OK, 'and succeeds', SPEC)
+            t.eq([change.receive().status for change in changes], [200] * 3, 'and changes behind it', SPEC)
             for change in changes:
-                change.start()
-            t.status(host.admin.wait(cmd, PATIENCE_S), n.OK, 'a Format beside one that hangs succeeds', SPEC)
-            for change in changes:
-                change.join()
-            t.eq(answers, [200] * 3, 'and changes behind it', SPEC)
+                change.close()
         t.ok(tgt.is_running(), 'the target goes on')
     finally:
         if tgt.is_running():
