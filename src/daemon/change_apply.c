@@ -341,8 +341,9 @@ static void run_applied_go_on(struct change_run *run, int res, const char *error
 	 * host's command that waits for the drain decides itself what becomes of the data. */
 	if (run->drain && !run->change.drained) {
 		run->drain->waits++;
+		run->drain->number = run->changes->discovery_generation;
 		manage_formats_stop(&run->drain->formats, run->changes->options.target,
-				    drain_drained, run->drain);
+				    &run->drain->number, drain_drained, run->drain);
 	}
 	if (run->change.drained)
 		run_flushed(run);
@@ -461,6 +462,7 @@ static void run_apply(struct change_run *run, struct snapshot *snapshot)
 	run_tell_applying(changes, snapshot);
 	if (run->change.drained && run->change.scope)
 		scope = run->change.scope(run->change.arg);
+	manage_formats_note(changes->options.target);
 	if (run->drain)
 		target_apply_and_drain(changes->options.target, snapshot,
 				       run->change.drained ? &scope : NULL, drain_applied,

@@ -48,6 +48,7 @@ struct changes {
 struct drain {
 	struct list node;
 	struct manage_stop formats; /* Formats that the change forbids */
+	uint64_t number;            /* of the change, for `formats` */
 	unsigned waits;             /* callbacks still to come: of the target, of `formats` */
 	int res;                    /* the first error of these */
 	void (*drained)(void *arg, int res); /* NULL: the result has no receiver any more */

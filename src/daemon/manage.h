@@ -79,10 +79,13 @@ int manage_refuse(struct manage_edit *edit, nvme_status status, int res,
 
 /* Starts a Format NVM (manage_format.c). */
 void manage_format_start(struct daemon *daemon, struct manage_request *request);
+/* Before a change is applied: notes what the configuration in force forbids already. The change
+ * does not wait for Formats that it does not forbid itself. */
+void manage_formats_note(struct target *target);
 /* After a change is in force: ends the Formats under way that the change forbids, with Command
  * Interrupted. `done` gets 0 when they have ended, or -ETIMEDOUT (target/manage.h), possibly from
- * inside this call. `stop` must stay until then. */
-void manage_formats_stop(struct manage_stop *stop, struct target *target,
+ * inside this call. `stop` and *change, a number that no other change has, must stay until then. */
+void manage_formats_stop(struct manage_stop *stop, struct target *target, const uint64_t *change,
 			 void (*done)(void *arg, int res), void *arg);
 /* Maps the result of a change to a status. A status in `edit` comes first. */
 nvme_status manage_status(const struct manage_edit *edit, int res);

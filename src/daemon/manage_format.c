@@ -28,6 +28,20 @@
 #define ERASE_STALL_S     60 /* until a hanging piece is cancelled */
 #define ERASE_GIVE_UP_S   10 /* after the cancel, until the host is answered; the marks stay */
 
+/* Why the configuration forbids a Format. Apart, so that each change waits for what it forbids,
+ * also when an earlier change has forbidden the same Format for another reason. */
+enum format_reason {
+	FORBIDDEN_HOST,
+	FORBIDDEN_COMMAND, /* manage_judge_config */
+	FORBIDDEN_RIGHT,
+	FORBIDDEN_HIDDEN,
+	FORBIDDEN_PROTECTED,
+	FORBIDDEN_MEDIUM, /* of the namespace being erased: removed or another one */
+	FORBIDDEN_COUNT,
+};
+
+#define FORBIDDEN_BEFORE UINT64_MAX /* by something that does not wait for Formats */
+
 struct format_job {
 	struct daemon *daemon;
 	struct manage_edit edit;
@@ -47,6 +61,8 @@ struct format_job {
 	bool is_cancelled; /* the piece in flight has stalled */
 	bool has_changed;  /* a piece was submitted, or marks of bad blocks were cleared */
 	bool is_ending;    /* erases no more; its last change waits or runs */
+	/* For each reason, the number of the change that has forbidden the Format; 0: allowed. */
+	uint64_t forbidden_by[FORBIDDEN_COUNT];
 	bool is_answered; /* edit.request is no longer valid; only the marks are still to be removed
 			   */
 };
@@ -76,36 +92,58 @@ static bool format_names(const struct format_job *job, const struct ns *ns)
 	return false;
 }
 
-/* Whether the configuration in force still allows the Format. A namespace that was removed before
- * its turn is left out, so only the one that is being erased must be there, with the same
- * medium. */
-static nvme_status format_judge(const struct format_job *job)
+/* The reasons for which the configuration in force forbids the Format, as bits. A namespace that
+ * was removed before its turn is left out, so only the one that is being erased must be there, with
+ * the same medium. */
+static unsigned format_reasons(const struct format_job *job)
 {
 	const struct manage_request *request = job->edit.request;
 	const struct snapshot *snapshot = target_snapshot(daemon_target(job->daemon));
 	const struct subsystem *subsystem =
 		snapshot_find_subsystem(snapshot, request->subsystem_nqn);
 	uint32_t host_index = snapshot_host_index(snapshot, request->host_nqn);
-	nvme_status status = manage_judge(request);
+	unsigned reasons = 0;
 	const struct ns *ns;
+	bool is_seen;
 
-	if (!nvme_status_is_ok(status))
-		return status;
-	if ((subsystem_rights_of(subsystem, request->host_nqn) & HOST_RIGHT_FORMAT) == 0)
-		return nvme_status_dnr(NVME_SC_OPERATION_DENIED);
-	for (unsigned i = 0; i < subsystem->ns_count; i++) {
-		bool is_seen;
-
+	if (!nvme_status_is_ok(manage_judge_config(request)))
+		reasons |= 1u << FORBIDDEN_COMMAND;
+	if (!subsystem || !subsystem_allows_host(subsystem, request->host_nqn))
+		reasons |= 1u << FORBIDDEN_HOST;
+	if (subsystem &&
+	    (subsystem_rights_of(subsystem, request->host_nqn) & HOST_RIGHT_FORMAT) == 0)
+		reasons |= 1u << FORBIDDEN_RIGHT;
+	for (unsigned i = 0; subsystem && i < subsystem->ns_count; i++) {
 		ns = &subsystem->namespaces[i];
 		is_seen = ns_mask_has(ns->mask, host_index);
 		if ((is_seen && !ns->is_read_only) || !format_names(job, ns))
 			continue;
-		return nvme_status_dnr(is_seen ? NVME_SC_NS_WRITE_PROTECTED : NVME_SC_INVALID_NS);
+		if (!is_seen)
+			reasons |= 1u << FORBIDDEN_HIDDEN;
+		if (ns->is_read_only)
+			reasons |= 1u << FORBIDDEN_PROTECTED;
 	}
-	ns = job->backing ? served_ns_by_uuid(subsystem, &job->edit.uuids[job->at]) : NULL;
-	return !job->backing || (ns && ns->backing == job->backing)
-		       ? NVME_SC_SUCCESS
-		       : nvme_status_dnr(NVME_SC_INVALID_NS);
+	if (job->backing) {
+		ns = subsystem ? served_ns_by_uuid(subsystem, &job->edit.uuids[job->at]) : NULL;
+		if (!ns || ns->backing != job->backing)
+			reasons |= 1u << FORBIDDEN_MEDIUM;
+	}
+	return reasons;
+}
+
+/* Whether the Format may go on, with the status of the first reason if not. */
+static nvme_status format_judge(const struct format_job *job)
+{
+	nvme_status status = manage_judge(job->edit.request);
+	unsigned reasons = format_reasons(job);
+
+	if (!nvme_status_is_ok(status) || reasons == 0)
+		return status;
+	if (reasons & 1u << FORBIDDEN_RIGHT)
+		return nvme_status_dnr(NVME_SC_OPERATION_DENIED);
+	if (reasons & (1u << FORBIDDEN_HIDDEN | 1u << FORBIDDEN_MEDIUM))
+		return nvme_status_dnr(NVME_SC_INVALID_NS);
+	return nvme_status_dnr(NVME_SC_NS_WRITE_PROTECTED);
 }
 
 /* Hosts conclude from these statuses that nothing was erased. */
@@ -467,20 +505,64 @@ static void format_cancel(struct manage_request *request)
 }
 
 /* The last change of a Format must not wait for its own Format. */
-static bool format_is_forbidden(const struct manage_request *request, const void *arg)
+static bool format_is_under_way(const struct manage_request *request)
 {
 	const struct format_job *job = request->job;
 
-	return request->kind == MANAGE_FORMAT && job && job->has_begun && !job->is_ending &&
-	       !nvme_status_is_ok(format_judge(job));
+	return request->kind == MANAGE_FORMAT && job && job->has_begun && !job->is_ending;
 }
 
-void manage_formats_stop(struct manage_stop *stop, struct target *target,
+/* Reasons that are new since the last call are those of the change with this number. */
+static void format_note(struct manage_request *request, void *arg_change)
+{
+	const uint64_t *change = arg_change;
+	struct format_job *job = request->job;
+	unsigned reasons;
+
+	if (!format_is_under_way(request))
+		return;
+	reasons = format_reasons(job);
+	for (unsigned i = 0; i < FORBIDDEN_COUNT; i++) {
+		if ((reasons & 1u << i) == 0)
+			job->forbidden_by[i] = 0;
+		else if (job->forbidden_by[i] == 0)
+			job->forbidden_by[i] = *change;
+	}
+}
+
+/* By the notes, not by the configuration in force: a later change that forbids the Format does not
+ * extend the wait of this change. A later change that allows the Format again may end the wait. */
+static bool format_is_forbidden_by(const struct manage_request *request, const void *arg_change)
+{
+	const uint64_t *change = arg_change;
+	const struct format_job *job = request->job;
+
+	if (!format_is_under_way(request))
+		return false;
+	for (unsigned i = 0; i < FORBIDDEN_COUNT; i++) {
+		if (job->forbidden_by[i] == *change)
+			return true;
+	}
+	return false;
+}
+
+void manage_formats_note(struct target *target)
+{
+	uint64_t before = FORBIDDEN_BEFORE;
+
+	manage_each(target, format_note, &before);
+}
+
+void manage_formats_stop(struct manage_stop *stop, struct target *target, const uint64_t *change,
 			 void (*done)(void *arg, int res), void *arg)
 {
+	uint64_t number = *change;
+
+	manage_each(target, format_note, &number);
 	*stop = (struct manage_stop){
 		.target = target,
-		.touches = format_is_forbidden,
+		.touches = format_is_forbidden_by,
+		.touches_arg = change,
 		.status = NVME_SC_COMMAND_INTERRUPTED,
 		.done = done,
 		.arg = arg,

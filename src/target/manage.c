@@ -193,6 +193,13 @@ void manage_init(struct target *target)
 	rota_init(&target->manage_rota, &limits);
 }
 
+void manage_each(struct target *target, void (*look)(struct manage_request *request, void *arg),
+		 void *arg)
+{
+	list_for_each(node, &target->manage_requests)
+		look(list_entry(node, struct manage_request, node), arg);
+}
+
 static struct manage_request *stop_find(const struct manage_stop *stop)
 {
 	list_for_each(node, &stop->target->manage_requests) {
@@ -299,7 +306,7 @@ static nvme_status judge_one(const struct manage_request *request,
 	return judge_ns(request, port, ns);
 }
 
-nvme_status manage_judge(const struct manage_request *request)
+nvme_status manage_judge_config(const struct manage_request *request)
 {
 	const struct snapshot *snapshot = target_snapshot(request->target);
 	const struct subsystem *subsystem =
@@ -308,20 +315,26 @@ nvme_status manage_judge(const struct manage_request *request)
 	uint32_t host_index = snapshot_host_index(snapshot, request->host_nqn);
 
 	CHECK(reactor_current() == request->target->control);
-	if (!nvme_status_is_ok(request->cancel_status))
-		return request->cancel_status;
-	/* The controller is about to end, and the cancellation is on its way. The controller stays
-	 * until this request has been answered. */
+	/* The controller is about to end, and the cancellation is on its way. */
 	if (!subsystem || !port || !port_offers(port, subsystem) ||
-	    !subsystem_allows_host(subsystem, request->host_nqn) ||
-	    !ctrl_is_in_time(request->slot->queue->ctrl,
-			     reactor_clock_ns(request->target->control)))
+	    !subsystem_allows_host(subsystem, request->host_nqn))
 		return NVME_SC_ABORT_SQ_DELETION;
 	if (request->kind == MANAGE_NS_CREATE)
 		return NVME_SC_SUCCESS;
 	if (request->nsid == NVME_NSID_ALL)
 		return judge_all(request, subsystem, port, host_index);
 	return judge_one(request, subsystem, port, host_index);
+}
+
+nvme_status manage_judge(const struct manage_request *request)
+{
+	if (!nvme_status_is_ok(request->cancel_status))
+		return request->cancel_status;
+	/* The controller stays until this request has been answered. */
+	if (!ctrl_is_in_time(request->slot->queue->ctrl,
+			     reactor_clock_ns(request->target->control)))
+		return NVME_SC_ABORT_SQ_DELETION;
+	return manage_judge_config(request);
 }
 
 /* ---- the slot ------------------------------------------------------------------------------ */

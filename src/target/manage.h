@@ -119,6 +119,12 @@ void manage_done(struct manage_request *request);
  * of the document.
  */
 nvme_status manage_judge(const struct manage_request *request);
+/* As manage_judge, by the configuration and the reservations alone: a request that was cancelled,
+ * or whose host was silent for too long, is judged like any other. */
+nvme_status manage_judge_config(const struct manage_request *request);
+/* Calls `look` for each request that is not answered yet. `look` must not end a request. */
+void manage_each(struct target *target, void (*look)(struct manage_request *request, void *arg),
+		 void *arg);
 /* True when the command was judged for this namespace. */
 bool manage_is_judged(const struct manage_request *request, const struct uuid *uuid);
 /* True when the request changes this namespace in a way that a reservation forbids to other

@@ -41,6 +41,7 @@ struct run {
 	uint64_t generation_first;
 	uint64_t generation;
 	unsigned stop_after; /* stops after this number of answers */
+	unsigned changes_ended;
 	unsigned drained;
 	bool has_no_source;
 	void (*next)(struct run *run); /* called by `started` */
@@ -367,6 +368,17 @@ static void on_drained(void *arg, int res)
 	((struct run *)arg)->drained++;
 }
 
+/* Before the answer to this change, which is the fourth. */
+static void on_change_ended(void *arg, const struct change_result *result)
+{
+	struct run *run = arg;
+
+	EXPECT_EQ(0, result->res);
+	EXPECT_EQ(3, run->applied);
+	EXPECT_EQ(run->generation_first + 2, daemon_generation(run->daemon));
+	run->changes_ended++;
+}
+
 static void change_twice(struct run *run)
 {
 	struct change dry = {.edit = edit_add_b, .done = on_dry, .arg = run, .is_dry_run = true};
@@ -380,6 +392,7 @@ static void change_twice(struct run *run)
 				.expected_generation = run->generation_first};
 	struct change third = {.edit = edit_add_c,
 			       .done = on_applied,
+			       .ended = on_change_ended,
 			       .drained = on_drained,
 			       .arg = run,
 			       .expected_generation = run->generation_first + 1};
@@ -400,6 +413,7 @@ static void changes_follow_each_other_and_survive(void)
 
 	EXPECT_EQ(0, run_daemon(&run, ONE, &options));
 	EXPECT_EQ(4, run.applied);
+	EXPECT_EQ(1, run.changes_ended);
 	EXPECT_EQ(1, run.drained);
 	EXPECT_EQ(0, run.applied_res);
 	EXPECT_EQ(3, run.subsystem_count);

@@ -21,7 +21,8 @@ ERASE, ALL = 1 << 9, 0xffffffff
 DATA, SLOW, OTHER = 1, 2, 3
 PIECE, PIECES, BLOCK = 16 << 20, 4, 512
 MINE = b'\xaa' * BLOCK
-HANGS_MS, STUCK_MS, SLOW_MS, TOGETHER_MS = 600000, 1500, 200, 4000
+HANGS_MS, STUCK_MS, FOREIGN_MS, SLOW_MS, TOGETHER_MS = 600000, 1500, 6000, 200, 4000
+OTHER_HOST = 'nqn.2014-08.org.example:other'
 PATIENCE_S, BARRIER_END_S = 60, 9
 RIGHTS = {'any': ['format']}
 SUBSYSTEM = '/v1/subsystems/%s' % target.NQN
@@ -140,6 +141,39 @@ def together(t, tgt):
             end(tgt)
 
 
+def foreign(t, tgt):
+    """A Format whose host has left hangs in its medium: only a change that forbids the Format waits for it."""
+    with tgt.host() as host:
+        host.queue()
+        begin(t, tgt, host, 'fault:stuck:op=zero:after=1:ms=%d' % FOREIGN_MS)
+    t.ok(target.poll(lambda: not api(tgt).get('/v1/connections').json['connections']), 'the host of a Format leaves')
+    calls = []
+    try:
+        for what, call in (('another namespace', ('PATCH', '%s/%d' % (NAMESPACES, DATA), {'label': 'foreign'})),
+                           ('the same one', ('PATCH', NS, {'label': 'foreign'})),
+                           ('rights of others', ('PATCH', SUBSYSTEM, {'rights': dict(RIGHTS, **{OTHER_HOST: ['label']})}))):
+            t.eq(api(tgt).call(*call).status, 200, 'a change of ' + what)
+            t.eq(intact()[1], True, 'does not wait for the Format', SPEC)
+        with tgt.host() as host:
+            t.status(host.admin.wait(host.admin.submit(FORMAT, DATA, cdw10=ERASE), PATIENCE_S), n.OK, 'a second Format')
+            t.eq(intact()[1], True, 'does not wait for the first', SPEC)
+        for what in ('revoked', 'protected', 'removed'):
+            call = threading.Thread(target=lambda how=what: api(tgt).call(*CHANGES[how]))
+            call.start()
+            applied = dict(revoked=lambda: not api(tgt).get(SUBSYSTEM).json['rights'].get('any'),
+                           protected=lambda: api(tgt).get(NS).json['write_protect'] == 'permanent',
+                           removed=lambda: api(tgt).get(NS).status == 404)
+            t.ok(target.poll(applied[what], BARRIER_END_S), what + ': in force')
+            t.eq((call.is_alive(), intact()[1]), (True, True), 'each change that forbids the Format waits', SPEC)
+            calls.append(call)
+        for call in calls:
+            call.join()
+        t.eq(intact(), [False, False, True, True], 'until the piece in flight has ended, and no more', SPEC)
+        t.ok('no longer allows' not in tgt.log(), 'no change is reported as late')
+    finally:
+        end(tgt)
+
+
 def left_at_once(t, tgt):
     """The answer to a removal waits for the piece in flight. What the removal does to files and records does not."""
     with tgt.host() as host:
@@ -167,7 +201,7 @@ def test(t, tgt):
             ends(t, tgt, what, SLOW, stuck, [False, False, True, True])
     with t.guard('all'):
         ends(t, tgt, 'hidden', ALL, hangs, [False, True, True, True])
-    for part in (others, together, left_at_once):
+    for part in (others, together, foreign, left_at_once):
         with t.guard(part.__name__):
             part(t, tgt)
 
