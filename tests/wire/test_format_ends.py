@@ -8,6 +8,7 @@ changes do not end the Format. docs/adr/0028, docs/adr/0034.
 
 import os
 import tempfile
+import threading
 import time
 
 import nvmetcp as n
