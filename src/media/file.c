@@ -3,9 +3,9 @@
  * The I/O of the file medium: regular files and block devices, through the submitter's ring.
  *
  * Any reactor. READ and WRITE are transfers: one ring operation, or more after a short one. All
- * other kinds are a chain of stages. The progress is kept in struct file_work, so nothing is
- * allocated or shared. FLUSH is fdatasync. FUA is RWF_DSYNC, or a following fdatasync for zeroes;
- * also with direct I/O, because the drive may cache.
+ * other kinds are a chain of stages. The progress is kept in struct file_work; file_turns.c decides
+ * when an operation begins. FLUSH is fdatasync. FUA is RWF_DSYNC, or a following fdatasync for
+ * zeroes; also with direct I/O, because the drive may cache.
  *
  * The ring's own workers never write to a file that other processes serve too: a stopped process
  * stops its workers, which would write late when it continues. Calls that would block (RWF_NOWAIT)
@@ -24,7 +24,6 @@
 #include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
